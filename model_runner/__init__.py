@@ -1,0 +1,1 @@
+"""Everything that happens on the device, its process, and its client."""

@@ -1,0 +1,31 @@
+"""What a runner is started with. Changing any of it needs a restart; the policy does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_MODEL = "smollm2"
+TOY_MODEL = "toy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerConfig:
+    """Start-up choices of one worker.
+
+    model: "smollm2" (the default package), "toy" (random weights) or a folder in Hugging Face form.
+    device: "auto", "cpu", "cuda" or "cuda:N". dtype: "auto", "float32" or "bfloat16".
+    threads: torch threads, >= 0; 0 = chosen at start (all cores but one, so that the page keeps one).
+    block_size: token slots of one KV block, >= 1. num_blocks: blocks in the pool, >= 1 (block 0, the scratch block, is
+        beside them). max_model_len: tokens of prompt and output together, >= 2; None = what the model and the pool
+        allow.
+    seed: of the toy model's weights and of requests that bring no seed.
+    """
+
+    model: str = DEFAULT_MODEL
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int = 0
+    block_size: int = 16
+    num_blocks: int = 192
+    max_model_len: int | None = None
+    seed: int = 0

@@ -1,0 +1,160 @@
+"""What travels between the worker process and the app: commands one way, snapshots the other. MessagePack by msgspec.
+
+Three kinds of traffic. Commands go DEALER -> ROUTER and each gets exactly one ``Reply``. Snapshots and load progress go
+out on PUB under a topic; a reader may be late, dead or absent without the engine noticing. A reader that sees a gap in
+``seq`` sends ``Resync`` and gets what it missed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from scheduler import SamplingParams, SchedulerPolicy, StepSnapshot
+
+SCHEMA_VERSION = 1
+"""Raised whenever a field changes meaning; a reader refuses another version instead of guessing."""
+
+TOPIC_SNAPSHOT = b"snapshot"
+TOPIC_PROGRESS = b"progress"
+
+EnginePhase = Literal["loading", "running", "idle", "paused", "failed", "stopping"]
+
+
+class EngineInfo(msgspec.Struct, frozen=True):
+    """What the engine is, fixed for one life of the worker. Sizes in bytes, tokens and blocks."""
+
+    run_id: str
+    pid: int
+    model: str
+    model_note: str
+    num_parameters: int
+    device: str
+    dtype: str
+    threads: int
+    block_size: int
+    num_blocks: int
+    max_model_len: int
+    kv_bytes_per_token: int
+    weight_bytes: int
+    torch_version: str
+    is_toy: bool
+
+
+class LoadProgress(msgspec.Struct, frozen=True):
+    """How far the start has come. stage: a short key ("tokenizer", "convert", "load", "warmup"); fraction: 0..1."""
+
+    run_id: str
+    stage: str
+    fraction: float
+    message: str
+
+
+class EngineSnapshot(msgspec.Struct, frozen=True):
+    """One published state of the engine.
+
+    seq: rises by one with every message of a run, heartbeats included. wall_time: seconds since the epoch;
+    monotonic_time: the worker's monotonic clock; engine_time: seconds the engine was not held (pause and pacing left
+    out), the clock of the traffic. step: the scheduler's snapshot, its timings complete.
+    text_deltas: new text by request_id, whole characters only. heartbeat: True when no step ran since the last message.
+    error: what went wrong when phase is "failed".
+    step_s: wall seconds of the whole iteration, pacing left out.
+    """
+
+    schema: int
+    seq: int
+    run_id: str
+    phase: EnginePhase
+    heartbeat: bool
+    wall_time: float
+    monotonic_time: float
+    engine_time: float
+    step_s: float
+    step: StepSnapshot
+    text_deltas: dict[str, str]
+    info: EngineInfo
+    error: str = ""
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit"):
+    """Take a request in. Either prompt_text or prompt_token_ids. chat: wrap the text in the model's chat template.
+
+    prior_output_token_ids: tokens delivered in an earlier life of the worker; they are not delivered again.
+    """
+
+    command_id: int
+    request_id: str
+    sampling: SamplingParams
+    prompt_text: str | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    chat: bool = True
+    priority: int = 0
+    prior_output_token_ids: tuple[int, ...] = ()
+
+
+class Abort(msgspec.Struct, frozen=True, tag="abort"):
+    """End one request, or every unfinished one when request_id is None."""
+
+    command_id: int
+    request_id: str | None
+
+
+class SetPolicy(msgspec.Struct, frozen=True, tag="set_policy"):
+    """Put a policy in force from the next step."""
+
+    command_id: int
+    policy: SchedulerPolicy
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """While the engine is held (paused or single_step), run this many iterations."""
+
+    command_id: int
+    count: int = 1
+
+
+class Resync(msgspec.Struct, frozen=True, tag="resync"):
+    """Send again what was published after ``after_seq``, as far as it is kept, and the state of each request."""
+
+    command_id: int
+    after_seq: int
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    """End the worker after the current step."""
+
+    command_id: int
+
+
+Command = Submit | Abort | SetPolicy | Step | Resync | Shutdown
+
+
+class RequestState(msgspec.Struct, frozen=True):
+    """All tokens and text of one request so far, for a reader that missed some. ended: outcome, "" = not yet."""
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    output_token_ids: tuple[int, ...]
+    text: str
+    ended: str
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The one answer to a command.
+
+    step_id: the first step in which the command has effect. reasons: why not, one sentence each. version: policy
+    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort.
+    snapshots, states: of a Resync.
+    """
+
+    command_id: int
+    ok: bool
+    step_id: int
+    reasons: tuple[str, ...] = ()
+    version: int = 0
+    kind: str = ""
+    prompt_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
+    snapshots: tuple[EngineSnapshot, ...] = ()
+    states: tuple[RequestState, ...] = ()
