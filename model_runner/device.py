@@ -1,0 +1,94 @@
+"""Where the model runs: device, number type and threads, chosen once at start."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from model_runner.config import RunnerConfig
+from model_runner.errors import RunnerConfigError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """device: where tensors live. dtype: of weights and KV cache. threads: torch threads of the process, >= 1."""
+
+    device: torch.device
+    dtype: torch.dtype
+    threads: int
+
+    @property
+    def dtype_name(self) -> str:
+        """The name used in ``RunnerConfig.dtype``."""
+        return str(self.dtype).removeprefix("torch.")
+
+
+def choose_device(config: RunnerConfig) -> DeviceChoice:
+    """Resolve "auto" and check the rest.
+
+    dtype "auto" is bfloat16 where the hardware multiplies it (CPU: AVX512-BF16 or AMX; CUDA: compute capability 8.0),
+    else float32. threads 0 is all usable cores but one, so that the page keeps one.
+
+    Raises RunnerConfigError naming the field.
+    """
+    device = _device(config.device)
+    return DeviceChoice(device=device, dtype=_dtype(config.dtype, device), threads=_threads(config.threads))
+
+
+def apply_threads(choice: DeviceChoice) -> None:
+    """Set torch's thread number for this process, so that page and runner do not fight for cores."""
+    torch.set_num_threads(choice.threads)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+    if name == "cpu":
+        return torch.device("cpu")
+    kind, _, index = name.partition(":")
+    if kind != "cuda" or (":" in name and not index.isdigit()):
+        raise RunnerConfigError(f"device is {name!r}; it must be 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    if not torch.cuda.is_available():
+        raise RunnerConfigError(f"device is {name!r}, but torch finds no CUDA device here; use 'auto' or 'cpu'")
+    count = torch.cuda.device_count()
+    if index and int(index) >= count:
+        raise RunnerConfigError(f"device is {name!r}, but there are {count} CUDA devices; N must be below {count}")
+    return torch.device(name)
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        fast = torch.cuda.get_device_capability(device) >= (8, 0) if device.type == "cuda" else cpu_has_bf16()
+        return torch.bfloat16 if fast else torch.float32
+    if name not in DTYPES:
+        raise RunnerConfigError(f"dtype is {name!r}; it must be 'auto', 'float32' or 'bfloat16'")
+    return DTYPES[name]
+
+
+def _threads(threads: int) -> int:
+    if threads < 0:
+        raise RunnerConfigError(f"threads is {threads}; it must be 0 (chosen at start) or more")
+    return threads or max(1, usable_cores() - 1)
+
+
+def usable_cores() -> int:
+    """Cores this process may use: the affinity mask where the system has one."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cpu_has_bf16() -> bool:
+    """True where the CPU multiplies bfloat16 in hardware; False where that cannot be found out."""
+    try:
+        text = _CPUINFO.read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in text or "amx_bf16" in text

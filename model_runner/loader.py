@@ -1,0 +1,257 @@
+"""A model folder in Hugging Face form, checked before anything is computed with it. No pickle is ever read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from model_runner.errors import ModelFormatError, ModelNotFoundError
+from model_runner.model_config import ModelConfig, tensor_shapes
+from model_runner.tokenizer import BytePairTokenizer, ChatTemplate, TokenIdTokenizer, Tokenizer
+
+Progress = Callable[[str, float, str], None]
+"""Told (stage, fraction 0..1, message) while a model is made ready."""
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+
+SUPPORTED_ARCHITECTURES = ("LlamaForCausalLM",)
+
+_DEFAULT_ROPE_THETA = 10_000.0
+
+
+class WeightSource(Protocol):
+    """Tensors by checkpoint name, fetched one at a time so that a model is never in memory twice."""
+
+    def __call__(self, name: str, /) -> torch.Tensor:
+        """The tensor, on the CPU, in the number type of the file. The caller must not write into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A checked model that is not on its device yet.
+
+    name: what the user called it. note: what they should know about it, "" = nothing. weights: any name of
+    ``tensor_shapes(config)``.
+    """
+
+    name: str
+    note: str
+    config: ModelConfig
+    tokenizer: Tokenizer
+    weights: WeightSource
+    is_toy: bool = False
+
+
+def load_folder(folder: Path, progress: Progress, *, name: str | None = None, note: str = "") -> LoadedModel:
+    """Open a folder with ``config.json``, ``*.safetensors`` and perhaps ``tokenizer.json``.
+
+    Raises ModelNotFoundError when there is no such folder, ModelFormatError naming file and field or tensor when what
+    is in it is incomplete, damaged or not supported.
+    """
+    if not folder.is_dir():
+        raise ModelNotFoundError(
+            f"model is {str(folder)!r}; it must be 'smollm2', 'toy' or a folder with {CONFIG_FILE} and *.safetensors"
+        )
+    config = read_config(folder)
+    progress("load", 0.0, f"checking the tensors of {folder.name}")
+    weights = SafetensorsWeights(folder)
+    weights.check(config)
+    progress("tokenizer", 0.0, "reading the tokenizer")
+    return LoadedModel(name or str(folder), note, config, read_tokenizer(folder, config), weights)
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Raises ModelFormatError naming the file and the field that is missing, wrong or not supported."""
+    path = folder / CONFIG_FILE
+    fields = _Fields(path, read_json(path))
+    architectures = fields.values.get("architectures") or []
+    if not any(name in SUPPORTED_ARCHITECTURES for name in architectures):
+        raise ModelFormatError(
+            f"{path}: architectures is {architectures}; supported: {', '.join(SUPPORTED_ARCHITECTURES)}"
+        )
+    fields.must_be("hidden_act", "silu")
+    fields.must_be("attention_bias", False)
+    fields.must_be("mlp_bias", False)
+    heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
+    kv_heads = fields.size("num_key_value_heads", heads)
+    if heads % kv_heads:
+        raise ModelFormatError(
+            f"{path}: num_attention_heads is {heads}, which is not a multiple of num_key_value_heads {kv_heads}"
+        )
+    head_dim = fields.size("head_dim", hidden // heads)
+    if head_dim % 2:
+        raise ModelFormatError(f"{path}: head_dim is {head_dim}; rotary positions need an even number")
+    vocab_size = fields.size("vocab_size")
+    return ModelConfig(
+        vocab_size=vocab_size,
+        hidden_size=hidden,
+        intermediate_size=fields.size("intermediate_size"),
+        num_hidden_layers=fields.size("num_hidden_layers"),
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        max_position_embeddings=fields.size("max_position_embeddings"),
+        rms_norm_eps=fields.number("rms_norm_eps", 1e-6),
+        rope_theta=_rope_theta(fields),
+        tie_word_embeddings=bool(fields.values.get("tie_word_embeddings", False)),
+        eos_token_ids=_eos_token_ids(fields, vocab_size),
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file. Raises ModelFormatError naming the file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelFormatError(f"{path}: the file is missing") from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ModelFormatError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ModelFormatError(f"{path}: holds a {type(found).__name__}, not a JSON object")
+    return found
+
+
+def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
+    """The folder's tokenizer; one that reads and writes token ids where there is none."""
+    path = folder / TOKENIZER_FILE
+    if not path.exists():
+        return TokenIdTokenizer(config.vocab_size, config.eos_token_ids)
+    settings_path = folder / TOKENIZER_CONFIG_FILE
+    settings = read_json(settings_path) if settings_path.exists() else {}
+    template = settings.get("chat_template")
+    chat = ChatTemplate.from_jinja(template) if isinstance(template, str) else None
+    tokenizer = BytePairTokenizer.from_file(path, config.eos_token_ids, chat)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelFormatError(
+            f"{path}: has {tokenizer.vocab_size} tokens, but vocab_size in {CONFIG_FILE} is {config.vocab_size}"
+        )
+    return tokenizer
+
+
+class SafetensorsWeights:
+    """The tensors of one or several safetensors files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file_of = _tensor_files(folder)
+        self._open: dict[Path, Any] = {}
+
+    def check(self, config: ModelConfig) -> None:
+        """Every tensor the model needs is there with its shape, and none it does not know.
+
+        Raises ModelFormatError naming file and tensor.
+        """
+        expected = dict(tensor_shapes(config))
+        for name, shape in expected.items():
+            path = self._file_of.get(name)
+            if path is None:
+                raise ModelFormatError(f"{self._folder}: tensor {name!r} is missing; its shape must be {list(shape)}")
+            found = tuple(self._handle(path).get_slice(name).get_shape())
+            if found != shape:
+                raise ModelFormatError(
+                    f"{path}: tensor {name!r} has shape {list(found)}; {CONFIG_FILE} asks for {list(shape)}"
+                )
+        for name, path in self._file_of.items():
+            # A tied head and the rotary table are written by some tools although they follow from the rest.
+            if name not in expected and name != "lm_head.weight" and not name.endswith("rotary_emb.inv_freq"):
+                raise ModelFormatError(f"{path}: tensor {name!r} has no place in {SUPPORTED_ARCHITECTURES[0]}")
+
+    def __call__(self, name: str, /) -> torch.Tensor:
+        path = self._file_of[name]
+        tensor: torch.Tensor = self._handle(path).get_tensor(name)
+        if not tensor.is_floating_point():
+            raise ModelFormatError(f"{path}: tensor {name!r} is {tensor.dtype}; it must be a floating-point type")
+        return tensor
+
+    def _handle(self, path: Path) -> Any:
+        if path not in self._open:
+            self._open[path] = open_safetensors(path)
+        return self._open[path]
+
+
+def open_safetensors(path: Path) -> Any:
+    """Raises ModelFormatError naming the file when it is missing, cut short or not safetensors."""
+    try:
+        return safe_open(str(path), framework="pt", device="cpu")
+    except FileNotFoundError as error:
+        raise ModelFormatError(f"{path}: the file is missing") from error
+    except (SafetensorError, OSError) as error:
+        raise ModelFormatError(f"{path}: damaged or cut short: {error}") from error
+
+
+def _tensor_files(folder: Path) -> Mapping[str, Path]:
+    index_path = folder / INDEX_FILE
+    if not index_path.exists():
+        path = folder / WEIGHTS_FILE
+        return dict.fromkeys(open_safetensors(path).keys(), path)
+    weight_map = read_json(index_path).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise ModelFormatError(f"{index_path}: weight_map must map tensor names to file names")
+    files = {name: folder / file for name, file in weight_map.items()}
+    for name, path in files.items():
+        # An index may come from anywhere; it must not make the runner open a file outside the model's folder.
+        if path.name != weight_map[name]:
+            raise ModelFormatError(f"{index_path}: weight_map[{name!r}] is {weight_map[name]!r}, not a file name")
+    present = {path: set(open_safetensors(path).keys()) for path in dict.fromkeys(files.values())}
+    for name, path in files.items():
+        if name not in present[path]:
+            raise ModelFormatError(f"{path}: tensor {name!r} is missing, although {INDEX_FILE} says it is here")
+    return files
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """A config file's fields, with errors that name file and field."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def size(self, name: str, default: int | None = None) -> int:
+        value = self.values.get(name)
+        value = default if value is None else value
+        if value is None:
+            raise ModelFormatError(f"{self.path}: {name} is missing")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ModelFormatError(f"{self.path}: {name} is {value!r}; it must be a whole number, 1 or more")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        value = self.values.get(name, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise ModelFormatError(f"{self.path}: {name} is {value!r}; it must be a number above 0")
+        return float(value)
+
+    def must_be(self, name: str, only: object) -> None:
+        value = self.values.get(name, only)
+        if value != only:
+            raise ModelFormatError(f"{self.path}: {name} is {value!r}; supported: {only!r}")
+
+
+def _rope_theta(fields: _Fields) -> float:
+    # transformers 5 writes rope_parameters; earlier versions wrote rope_theta and rope_scaling.
+    parameters = fields.values.get("rope_parameters") or fields.values.get("rope_scaling") or {}
+    if not isinstance(parameters, dict):
+        raise ModelFormatError(f"{fields.path}: rope_parameters is {parameters!r}; it must be an object")
+    kind = parameters.get("rope_type", parameters.get("type", "default"))
+    if kind != "default":
+        raise ModelFormatError(f"{fields.path}: rope_type is {kind!r}; supported: 'default'")
+    default = fields.number("rope_theta", _DEFAULT_ROPE_THETA)
+    return _Fields(fields.path, parameters).number("rope_theta", default)
+
+
+def _eos_token_ids(fields: _Fields, vocab_size: int) -> tuple[int, ...]:
+    value = fields.values.get("eos_token_id")
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(isinstance(i, int) and 0 <= i < vocab_size for i in ids):
+        raise ModelFormatError(f"{fields.path}: eos_token_id is {value!r}; ids must be 0 .. {vocab_size - 1}")
+    return tuple(ids)

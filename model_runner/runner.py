@@ -1,0 +1,157 @@
+"""Everything that happens on the device happens in ``ModelRunner``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
+from model_runner.device import DeviceChoice, apply_threads, choose_device
+from model_runner.errors import RunnerConfigError
+from model_runner.gguf_loader import SMOLLM2, load_packaged
+from model_runner.inputs import InputBuilder
+from model_runner.kv_cache import KVCache, bytes_per_token
+from model_runner.loader import LoadedModel, Progress, load_folder
+from model_runner.model import LlamaModel
+from model_runner.model_config import ModelConfig
+from model_runner.sampler import Sampler
+from model_runner.tokenizer import Tokenizer
+from model_runner.toy import load_toy
+from scheduler import ScheduleStep, StepResult, StepTimings
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What was loaded. Fields are those of ``messages.EngineInfo``, without what belongs to the process."""
+
+    model: str
+    model_note: str
+    num_parameters: int
+    device: str
+    dtype: str
+    threads: int
+    block_size: int
+    num_blocks: int
+    max_model_len: int
+    kv_bytes_per_token: int
+    weight_bytes: int
+    torch_version: str
+    is_toy: bool
+
+
+class ModelRunner:
+    """A model on its device, its paged KV cache and its sampler. One thread uses it."""
+
+    def __init__(self, loaded: LoadedModel, config: RunnerConfig, choice: DeviceChoice, progress: Progress) -> None:
+        max_model_len = resolve_max_model_len(config, loaded.config)
+        self.tokenizer: Tokenizer = loaded.tokenizer
+        self.eos_token_ids: tuple[int, ...] = loaded.config.eos_token_ids
+        self.vocab_size: int = loaded.config.vocab_size
+        self._device = choice.device
+        self._model = LlamaModel(loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress)
+        self._cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
+        self._inputs = InputBuilder(config.block_size, max_model_len, choice.device)
+        self._sampler = Sampler(self.eos_token_ids, config.seed)
+        self.info = ModelInfo(
+            model=loaded.name,
+            model_note=loaded.note,
+            num_parameters=self._model.num_parameters,
+            device=str(choice.device),
+            dtype=choice.dtype_name,
+            threads=choice.threads,
+            block_size=config.block_size,
+            num_blocks=config.num_blocks,
+            max_model_len=max_model_len,
+            kv_bytes_per_token=bytes_per_token(loaded.config, choice.dtype),
+            weight_bytes=self._model.weight_bytes,
+            torch_version=torch.__version__,
+            is_toy=loaded.is_toy,
+        )
+
+    @classmethod
+    def load(cls, config: RunnerConfig, progress: Progress | None = None) -> ModelRunner:
+        """Load the model named in the config and run it once, so that the first request does not pay for it.
+
+        progress is told (stage, fraction, message); stages are "convert", "load", "tokenizer", "warmup".
+        Raises RunnerError of a kind that says what is wrong: RunnerConfigError, ModelNotFoundError, ModelFormatError,
+        ModelCacheError.
+        """
+        report = progress or _ignore
+        choice = choose_device(config)
+        apply_threads(choice)
+        runner = cls(open_model(config, choice, report), config, choice, report)
+        report("warmup", 0.0, "first step")
+        runner._warm_up()
+        report("warmup", 1.0, "ready")
+        return runner
+
+    @torch.inference_mode()
+    def execute(self, step: ScheduleStep) -> StepResult:
+        """Compute a step and sample one token for each of ``step.sampling_ids``.
+
+        Raises StepError when the step contradicts itself or names a request that was never new.
+        """
+        started = time.perf_counter()
+        self._sampler.drop(step.finished)
+        self._sampler.add(step.new_requests)
+        self._inputs.forget((*step.finished, *step.preempted))
+        if step.is_empty:
+            return StepResult(step.step_id, {}, StepTimings(build_s=time.perf_counter() - started))
+        inputs = self._inputs.build(step)
+        built = time.perf_counter()
+        logits = self._model.forward(inputs, self._cache)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        executed = time.perf_counter()
+        sampled = self._sampler.sample(step.sampling_ids, logits)
+        ended = time.perf_counter()
+        timings = StepTimings(build_s=built - started, execute_s=executed - built, sample_s=ended - executed)
+        return StepResult(step.step_id, sampled, timings)
+
+    def close(self) -> None:
+        """Give the memory back. The runner cannot be used afterwards."""
+        self._cache.keys.clear()
+        self._cache.values.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _warm_up(self) -> None:
+        """Padding only: it runs every layer and leaves nothing behind."""
+        name = "warm-up"
+        self.execute(ScheduleStep(step_id=-1, policy_version=0, time=0.0, num_padding_tokens={name: 1}))
+        self._inputs.forget((name,))
+
+
+def open_model(config: RunnerConfig, choice: DeviceChoice, progress: Progress) -> LoadedModel:
+    """The model a config names: the packaged default, the toy, or a folder in Hugging Face form."""
+    if config.model == TOY_MODEL:
+        return load_toy(config.seed)
+    if config.model == DEFAULT_MODEL:
+        return load_packaged(SMOLLM2, choice.dtype, progress)
+    return load_folder(Path(config.model).expanduser(), progress)
+
+
+def resolve_max_model_len(config: RunnerConfig, model: ModelConfig) -> int:
+    """The limit in force: what was asked for, or the most that model and KV cache allow.
+
+    Raises RunnerConfigError naming the field that cannot be met.
+    """
+    for name in ("block_size", "num_blocks"):
+        value = getattr(config, name)
+        if value < 1:
+            raise RunnerConfigError(f"{name} is {value}; it must be 1 or more")
+    asked = config.max_model_len
+    if asked is None:
+        return max(2, min(model.max_position_embeddings, config.num_blocks * config.block_size))
+    if not 2 <= asked <= model.max_position_embeddings:
+        raise RunnerConfigError(
+            f"max_model_len is {asked}; this model allows 2 .. {model.max_position_embeddings} (max_position_embeddings)"
+        )
+    return asked
+
+
+def _ignore(stage: str, fraction: float, message: str) -> None:
+    """Nobody is told."""

@@ -1,0 +1,184 @@
+"""Text to tokens and back: byte-level BPE as the model's authors use it, plain bytes for the toy model."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import tokenizers
+
+from model_runner.detokenizer import IncrementalDetokenizer
+from model_runner.errors import ModelFormatError, TokenizerError
+
+CHATML_START = "<|im_start|>"
+CHATML_END = "<|im_end|>"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTemplate:
+    """ChatML: each turn is ``<|im_start|>role\\ncontent<|im_end|>\\n``. system: the turn put in front, "" = none."""
+
+    system: str = ""
+
+    @classmethod
+    def from_jinja(cls, template: str) -> ChatTemplate | None:
+        """Read the system turn out of a ChatML template in Jinja form; None when the template is of another kind."""
+        if CHATML_START not in template or CHATML_END not in template:
+            return None
+        default = re.search(r"<\|im_start\|>system\n(.*?)<\|im_end\|>", template, re.DOTALL)
+        system = default.group(1) if default else ""
+        return cls(system="" if "{{" in system or "'" in system else system)
+
+
+class Tokenizer(ABC):
+    """What the engine asks of any tokenizer.
+
+    vocab_size: token ids are 0 .. vocab_size - 1. eos_token_ids: tokens that end a text.
+    """
+
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+
+    @abstractmethod
+    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
+        """Token ids of a text; chat: as the user's turn of a chat, followed by the start of the answer.
+
+        Raises TokenizerError when the text has no tokens in this model.
+        """
+
+    @abstractmethod
+    def token_bytes(self, token_id: int) -> bytes:
+        """UTF-8 bytes (perhaps part of a character) that a token adds to a text; b"" for control tokens."""
+
+    @property
+    def has_chat(self) -> bool:
+        """False when chat=True makes no difference because the model brings no chat template."""
+        return False
+
+    def decode(self, token_ids: Iterable[int]) -> str:
+        """The whole text of these tokens, control tokens left out."""
+        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
+
+    def detokenizer(self) -> IncrementalDetokenizer:
+        """A new incremental decoder, one for each request."""
+        return IncrementalDetokenizer(self.token_bytes)
+
+
+class BytePairTokenizer(Tokenizer):
+    """Byte-level BPE from a ``tokenizer.json``."""
+
+    def __init__(
+        self, backend: tokenizers.Tokenizer, eos_token_ids: Sequence[int], chat: ChatTemplate | None = None
+    ) -> None:
+        self._backend = backend
+        self._chat = chat
+        self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
+        self._byte_of = {character: byte for byte, character in byte_characters().items()}
+        self._bytes: dict[int, bytes] = {i: b"" for i in self._special.values()}
+        self.vocab_size = backend.get_vocab_size()
+        self.eos_token_ids = tuple(eos_token_ids)
+
+    @classmethod
+    def from_file(cls, path: Path, eos_token_ids: Sequence[int], chat: ChatTemplate | None = None) -> BytePairTokenizer:
+        """Raises ModelFormatError naming the file when it cannot be read."""
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception for every kind of bad file
+            raise ModelFormatError(f"{path}: not a tokenizer file: {error}") from error
+        return cls(backend, eos_token_ids, chat)
+
+    @property
+    def has_chat(self) -> bool:
+        return self._chat is not None and {CHATML_START, CHATML_END} <= self._special.keys()
+
+    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
+        if not chat or not self.has_chat or self._chat is None:
+            return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        ids: list[int] = []
+        if self._chat.system:
+            ids += self._turn("system", self._chat.system)
+        ids += self._turn("user", text)
+        return (*ids, self._special[CHATML_START], *self._plain("assistant\n"))
+
+    def token_bytes(self, token_id: int) -> bytes:
+        found = self._bytes.get(token_id)
+        if found is None:
+            found = self._bytes[token_id] = self._to_bytes(self._backend.id_to_token(token_id))
+        return found
+
+    def _turn(self, role: str, content: str) -> list[int]:
+        start, end = self._special[CHATML_START], self._special[CHATML_END]
+        return [start, *self._plain(f"{role}\n{content}"), end, *self._plain("\n")]
+
+    def _plain(self, text: str) -> list[int]:
+        # A user who types "<|im_end|>" must not be able to end the turn: inside a turn it is text like any other.
+        self._backend.encode_special_tokens = True
+        try:
+            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        finally:
+            self._backend.encode_special_tokens = False
+        return ids
+
+    def _to_bytes(self, token: str | None) -> bytes:
+        if token is None:
+            return b""
+        if all(character in self._byte_of for character in token):
+            return bytes(self._byte_of[character] for character in token)
+        return token.encode()
+
+
+class ByteTokenizer(Tokenizer):
+    """One token a byte, and two control tokens: for the toy model, which has no vocabulary of its own."""
+
+    START = 256
+    END = 257
+
+    def __init__(self) -> None:
+        self.vocab_size = 258
+        self.eos_token_ids = (self.END,)
+
+    @property
+    def has_chat(self) -> bool:
+        return True
+
+    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
+        ids = tuple(text.encode("utf-8", "replace"))
+        return (self.START, *ids, self.END, self.START) if chat else ids
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes((token_id,)) if 0 <= token_id < self.START else b""
+
+
+class TokenIdTokenizer(Tokenizer):
+    """For a model folder without ``tokenizer.json``: a text is the token ids themselves, "17 4 256"."""
+
+    def __init__(self, vocab_size: int, eos_token_ids: Sequence[int]) -> None:
+        self.vocab_size = vocab_size
+        self.eos_token_ids = tuple(eos_token_ids)
+
+    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
+        ids = []
+        for word in text.split():
+            if not (word.isascii() and word.isdigit() and int(word) < self.vocab_size):
+                raise TokenizerError(
+                    f"this model has no tokenizer.json, so a prompt must be token ids below {self.vocab_size}, "
+                    f"separated by spaces; {word[:40]!r} is not one"
+                )
+            ids.append(int(word))
+        return tuple(ids)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return f"{token_id} ".encode()
+
+
+@cache
+def byte_characters() -> dict[int, str]:
+    """The printable character that stands for each byte in a byte-level vocabulary (GPT-2's table)."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    table = {byte: chr(byte) for byte in printable}
+    others = [byte for byte in range(256) if byte not in table]
+    return table | {byte: chr(256 + index) for index, byte in enumerate(others)}
