@@ -1,9 +1,12 @@
 """Every decision about which tokens run next. The standard library only."""
 
+from scheduler.block_pool import InvariantError, KVBlockPool
 from scheduler.events import DEFER_REASONS, EVENT_KINDS, TERMINAL_KINDS, StepEvent
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome
-from scheduler.policy import SchedulerPolicy
+from scheduler.policy import FIELD_RANGES, FieldRange, SchedulerPolicy, choices, problems
+from scheduler.presets import PRESET_NOTES, PRESETS, PresetNote
 from scheduler.request import Request, SamplingParams
+from scheduler.scheduler import Scheduler
 from scheduler.snapshot import (
     RequestRecord,
     RunningRow,
@@ -18,17 +21,25 @@ from scheduler.step import BlockMove, ScheduleStep, StepResult, StepTimings
 __all__ = [
     "DEFER_REASONS",
     "EVENT_KINDS",
+    "FIELD_RANGES",
+    "PRESETS",
+    "PRESET_NOTES",
     "TERMINAL_KINDS",
     "AbortOutcome",
     "AddOutcome",
     "BlockMove",
+    "FieldRange",
+    "InvariantError",
+    "KVBlockPool",
     "PolicyOutcome",
+    "PresetNote",
     "Request",
     "RequestRecord",
     "RunningRow",
     "RunningTable",
     "SamplingParams",
     "ScheduleStep",
+    "Scheduler",
     "SchedulerPolicy",
     "StepEvent",
     "StepResult",
@@ -37,4 +48,6 @@ __all__ = [
     "Totals",
     "WaitingRow",
     "WaitingTable",
+    "choices",
+    "problems",
 ]

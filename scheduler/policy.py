@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from scheduler.registry import REGISTRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +56,105 @@ class SchedulerPolicy:
     paused: bool = False
     single_step: bool = False
     version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRange:
+    """Legal values of a numeric policy field: minimum <= value <= maximum (None = no limit).
+
+    below_maximum: the maximum itself is not legal. integer: whole numbers only. optional: None is legal.
+    unit: for labels.
+    """
+
+    minimum: float
+    maximum: float | None = None
+    below_maximum: bool = False
+    integer: bool = True
+    optional: bool = False
+    unit: str = ""
+
+    def describe(self) -> str:
+        """The range in words, for messages."""
+        kind = "a whole number" if self.integer else "a number"
+        if self.maximum is None:
+            text = f"{kind} of at least {self.minimum:,.10g}"
+        else:
+            text = f"{kind} from {self.minimum:,.10g} to {'below ' if self.below_maximum else ''}{self.maximum:,.10g}"
+        return text + (" or None" if self.optional else "")
+
+    def holds(self, value: Any) -> bool:
+        """Whether ``value`` is legal, its type included; a bool is not a number here."""
+        if value is None:
+            return self.optional
+        allowed = int if self.integer else (int, float)
+        if isinstance(value, bool) or not isinstance(value, allowed):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        if self.maximum is not None and (value > self.maximum or (self.below_maximum and value == self.maximum)):
+            return False
+        return value >= self.minimum
+
+
+FIELD_RANGES: Final[dict[str, FieldRange]] = {
+    "max_num_seqs": FieldRange(1, 1_000_000, unit="requests"),
+    "max_num_batched_tokens": FieldRange(1, 10_000_000, unit="tokens"),
+    "kv_watermark": FieldRange(0, 1, below_maximum=True, integer=False, unit="share of the blocks"),
+    "long_prefill_token_threshold": FieldRange(0, 10_000_000, unit="tokens"),
+    "kv_block_limit": FieldRange(1, 100_000_000, optional=True, unit="blocks"),
+    "step_delay_ms": FieldRange(0, 60_000, integer=False, unit="ms"),
+}
+"""Numeric fields and their ranges; controls are built from it."""
+
+SWITCHES: Final = ("admission_paused", "enable_chunked_prefill", "enable_prefix_caching", "paused", "single_step")
+"""Fields that are True or False."""
+
+NOT_YET: Final = {"enable_prefix_caching": True}
+"""Legal types whose value has no effect in this version, and is therefore refused rather than ignored."""
+
+
+def choices(field: str) -> tuple[str, ...]:
+    """Values of a field that has named values, in the order of a menu. Raises ValueError for any other field."""
+    if field not in REGISTRIES:
+        raise ValueError(f"{field!r} has no named values; those that have: {', '.join(REGISTRIES)}")
+    return REGISTRIES[field].names()
+
+
+def problems(policy: SchedulerPolicy) -> tuple[str, ...]:
+    """One sentence for each illegal field, naming field, value and what would be right; () for a legal policy."""
+    if not isinstance(policy, SchedulerPolicy):
+        return (f"policy is {policy!r:.80}, expected a SchedulerPolicy",)
+    return tuple(text for item in fields(policy) if (text := _problem(item.name, getattr(policy, item.name))))
+
+
+def _problem(name: str, value: Any) -> str:
+    if name in REGISTRIES:
+        known = choices(name)
+        return (
+            ""
+            if isinstance(value, str) and value in known
+            else f"{name} is {value!r:.80}, expected one of {', '.join(known)}"
+        )
+    if name in FIELD_RANGES:
+        expected = FIELD_RANGES[name]
+        return "" if expected.holds(value) else f"{name} is {value!r:.80}, expected {expected.describe()}"
+    if name in SWITCHES:
+        if not isinstance(value, bool):
+            return f"{name} is {value!r:.80}, expected True or False"
+        return f"{name} is {value!r}, which this version does not offer" if NOT_YET.get(name) is value else ""
+    return ""
+
+
+def limit_problems(policy: SchedulerPolicy, max_model_len: int) -> tuple[str, ...]:
+    """Limits that contradict each other, both named (fault F14); () when they agree.
+
+    With chunking off a request is computed in one step or not at all, also when it comes back after an eviction with
+    all its output. So the budget must hold the longest sequence that can ever be computed, max_model_len - 1 tokens.
+    """
+    if policy.enable_chunked_prefill or policy.max_num_batched_tokens >= max_model_len - 1:
+        return ()
+    return (
+        f"enable_chunked_prefill is False and max_num_batched_tokens is {policy.max_num_batched_tokens}: a request of "
+        f"up to {max_model_len - 1} tokens (max_model_len {max_model_len}) could never be computed in one step; "
+        f"allow chunks or raise max_num_batched_tokens to {max_model_len - 1}",
+    )

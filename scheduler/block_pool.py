@@ -1,0 +1,79 @@
+"""The KV blocks: who owns which, and which are free."""
+
+from __future__ import annotations
+
+
+class InvariantError(RuntimeError):
+    """The scheduler's own books do not add up. Never caused by input; the run must stop."""
+
+
+class KVBlockPool:
+    """Blocks 1 .. num_blocks; block 0 belongs to nobody, as in vLLM, where it is the null block.
+
+    The free list is a stack: a fresh pool hands out 1, 2, 3 ..., and freed blocks come back first, the tail block of a
+    request before its head (vLLM puts freed blocks at the front of its free list in that order).
+    """
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._free: list[int] = list(range(num_blocks, 0, -1))
+        self._owner: list[str | None] = [None] * (num_blocks + 1)
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks nobody owns, whatever ``kv_block_limit`` says."""
+        return len(self._free)
+
+    @property
+    def num_used_blocks(self) -> int:
+        """Blocks with an owner."""
+        return self.num_blocks - len(self._free)
+
+    @property
+    def usage(self) -> float:
+        """Share of the blocks in use: 0.0 when empty, exactly 1.0 when full (fault F36)."""
+        return self.num_used_blocks / self.num_blocks
+
+    def owner(self, block_id: int) -> str | None:
+        """The request that owns a block, or None."""
+        return self._owner[block_id]
+
+    def allocate(self, request_id: str, count: int) -> tuple[int, ...]:
+        """Take ``count`` blocks for a request: all or nothing.
+
+        Raises InvariantError when there are too few: the plan must have counted before.
+        """
+        if count > len(self._free):
+            raise InvariantError(f"{request_id} was promised {count} blocks, {len(self._free)} are free")
+        if count == 0:
+            return ()
+        blocks = tuple(self._free[: -count - 1 : -1])
+        del self._free[-count:]
+        for block in blocks:
+            self._owner[block] = request_id
+        return blocks
+
+    def free(self, request_id: str, blocks: tuple[int, ...]) -> None:
+        """Give blocks back, in order of position.
+
+        Raises InvariantError when a block is not the request's: a second free would let two requests share it (F28).
+        """
+        for block in blocks:
+            if self._owner[block] != request_id:
+                raise InvariantError(f"{request_id} frees block {block}, which belongs to {self._owner[block]}")
+            self._owner[block] = None
+        self._free.extend(blocks)
+
+    def check(self) -> None:
+        """Raise InvariantError unless every block is either free once or owned once."""
+        free = set(self._free)
+        if len(free) != len(self._free):
+            raise InvariantError("a block is twice in the free list")
+        for block in range(1, self.num_blocks + 1):
+            if (self._owner[block] is None) != (block in free):
+                raise InvariantError(
+                    f"block {block} is owned by {self._owner[block]} and in the free list: {block in free}"
+                )
+        if self._owner[0] is not None or 0 in free:
+            raise InvariantError("block 0 must belong to nobody")

@@ -1,0 +1,77 @@
+"""Continuous batching: the batch is made anew every step, from those that run and those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler import admission, chunking, preemption
+from scheduler.allocation import ALLOCATORS
+from scheduler.plan import Draft, StepView
+from scheduler.registry import Registry
+from scheduler.sequence import SequenceView
+
+Batching = Callable[[StepView, Draft], None]
+"""Fills a draft from a view."""
+
+BATCHINGS: Final[Registry[Batching]] = Registry("batching")
+
+
+@BATCHINGS.register("continuous")
+def continuous(view: StepView, draft: Draft) -> None:
+    """Iteration-level scheduling (Orca): one token budget, walked in the phases of the policy's ``prefill_mix``."""
+    for phase in chunking.PREFILL_MIXES[view.policy.prefill_mix](view.running):
+        if phase.only_if_idle and draft.tokens:
+            continue
+        if phase.admit:
+            admission.admit_waiting(view, draft)
+        else:
+            walk_running(view, draft, phase.rows)
+
+
+def walk_running(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> None:
+    """Give running requests their tokens in the given order, evicting where blocks are short.
+
+    A request's blocks are all or nothing for its chunk; a chunk is never shrunk to fit memory. The walk ends when the
+    budget is used up or when a request had to evict itself, since nobody was left who could make room for it.
+    """
+    tokens, evicted = draft.tokens, draft.evicted
+    for seq in rows:
+        if draft.budget <= 0:
+            return
+        if evicted and seq.request_id in evicted:
+            continue
+        num_tokens = seq.num_tokens - seq.num_computed_tokens
+        if num_tokens != 1:
+            num_tokens = chunking.chunk_size(view, draft, seq)
+            if num_tokens <= 0:
+                continue
+        if seq.num_computed_tokens + num_tokens > seq.capacity and not make_room(view, draft, seq, num_tokens):
+            if seq.request_id in evicted:
+                return
+            continue
+        tokens[seq.request_id] = num_tokens
+        draft.budget -= num_tokens
+
+
+def make_room(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> bool:
+    """Find blocks for the next ``num_tokens`` tokens of a running request; False when it gets none in this step.
+
+    Held rows of a static batch end first: they have all their tokens. Then the victim rule decides, again and again.
+    """
+    allocator = ALLOCATORS[view.policy.allocation]
+    needed = allocator.blocks_for(view, seq, seq.num_computed_tokens + num_tokens) - draft.blocks_of(seq)
+    while needed > draft.free_blocks:
+        held = next((row for row in draft.running if row.held), None)
+        if held is not None:
+            draft.release(held)
+            continue
+        proposal = preemption.propose(view, draft, seq)
+        if proposal is None:
+            return False
+        eviction, victim = proposal
+        draft.evict(eviction, victim)
+        if victim is seq:
+            return False
+    draft.grow(seq, needed)
+    return True

@@ -1,0 +1,84 @@
+"""Counters that only rise, and the record of each request that ended."""
+
+from __future__ import annotations
+
+from scheduler.sequence import Sequence
+from scheduler.snapshot import RequestRecord, Totals
+
+
+class Books:
+    """The scheduler's own counters. Queue lengths are not counted here: they are read from the lists themselves."""
+
+    __slots__ = (
+        "aborted",
+        "decode_tokens",
+        "finished",
+        "idle_slot_steps",
+        "output_tokens",
+        "padding_tokens",
+        "preemptions",
+        "prefill_tokens",
+        "recompute_tokens",
+        "rejected",
+        "steps",
+        "submitted",
+    )
+
+    def __init__(self) -> None:
+        self.steps = self.submitted = self.finished = self.aborted = self.rejected = 0
+        self.preemptions = self.idle_slot_steps = self.output_tokens = 0
+        self.prefill_tokens = self.decode_tokens = self.recompute_tokens = self.padding_tokens = 0
+
+    def totals(self) -> Totals:
+        """A frozen copy."""
+        return Totals(
+            steps=self.steps,
+            submitted=self.submitted,
+            finished=self.finished,
+            aborted=self.aborted,
+            rejected=self.rejected,
+            preemptions=self.preemptions,
+            prefill_tokens=self.prefill_tokens,
+            decode_tokens=self.decode_tokens,
+            recompute_tokens=self.recompute_tokens,
+            padding_tokens=self.padding_tokens,
+            idle_slot_steps=self.idle_slot_steps,
+            output_tokens=self.output_tokens,
+        )
+
+    def count_computed(self, seq: Sequence, start: int, num_tokens: int) -> str:
+        """Count tokens ``start`` .. ``start + num_tokens`` of a request by what they are; return the kind of the row.
+
+        Recompute: computed once already. Prefill: prompt, and output of an earlier life. Decode: the rest.
+        """
+        end = start + num_tokens
+        again = max(0, min(end, seq.high_water) - start)
+        prefill = max(0, min(end, seq.context_end) - start - again)
+        self.recompute_tokens += again
+        self.prefill_tokens += prefill
+        self.decode_tokens += num_tokens - again - prefill
+        seq.recompute_tokens += again
+        if again:
+            return "recompute"
+        return "prefill" if prefill else "decode"
+
+
+def record_of(seq: Sequence, outcome: str, reason: str, now: float) -> RequestRecord:
+    """The life of a request that ends now. An eviction never moves its queue time or its first token (F58, F59)."""
+    return RequestRecord(
+        request_id=seq.request_id,
+        outcome=outcome,
+        reason=reason,
+        num_prompt_tokens=seq.num_prompt_tokens,
+        num_output_tokens=seq.num_output_tokens,
+        arrival_time=seq.arrival_time,
+        first_scheduled_time=seq.first_scheduled_time,
+        first_token_time=seq.first_token_time,
+        last_token_time=seq.last_token_time,
+        end_time=now,
+        num_preemptions=seq.num_preemptions,
+        preempted_s=seq.preempted_s + (now - seq.preempted_at if seq.preempted_at is not None else 0.0),
+        recompute_tokens=seq.recompute_tokens,
+        padding_tokens=seq.padding_tokens,
+        policy_version=seq.policy_version,
+    )

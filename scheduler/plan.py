@@ -1,0 +1,190 @@
+"""One step while it is being planned: proposals on paper. Nothing real changes until ``Scheduler`` applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.policy import SchedulerPolicy
+from scheduler.sequence import SequenceView
+
+
+class WaitingView(Protocol):
+    """The waiting queue as the decisions see it, head first."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[SequenceView]: ...
+    def head(self) -> SequenceView | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What the decisions may read at the start of a step.
+
+    running: in the order in which the scheduler walks them (order of admission). block_limit: blocks that may be in
+    use under ``kv_block_limit``. num_used_blocks: blocks in use now.
+    """
+
+    policy: SchedulerPolicy
+    running: Sequence[SequenceView]
+    waiting: WaitingView
+    num_blocks: int
+    block_size: int
+    block_limit: int
+    num_used_blocks: int
+    max_model_len: int
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold ``num_tokens`` tokens: the one rounding rule (faults F11, F12, F27)."""
+        return -(-num_tokens // self.block_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """Give a running request ``num_blocks`` more blocks."""
+
+    request_id: str
+    num_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Take all blocks of a running request and put it back in the queue, to make room for ``for_request_id``."""
+
+    request_id: str
+    for_request_id: str
+    freed_blocks: int
+    recompute_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Let the request at the head of the queue in, with ``num_blocks`` blocks."""
+
+    request_id: str
+    num_blocks: int
+    static_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """End a held row of a static batch before the batch ends, because a row that still works needs its blocks."""
+
+    request_id: str
+
+
+Action = Grow | Evict | Admit | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """Why the walk over the queue ended. Block counts are whole blocks.
+
+    request_id: the request it ended at, the head. whole_queue: the reason holds for everybody who waits; otherwise
+    those behind wait for the head (``head_of_line``).
+    """
+
+    reason: str
+    request_id: str
+    needed_blocks: int = 0
+    free_blocks: int = 0
+    watermark_blocks: int = 0
+    budget_left: int = 0
+    blocked_by: str = ""
+    whole_queue: bool = True
+
+
+class Draft:
+    """The step being planned, with what would be left. Local to one call of ``Scheduler.schedule``.
+
+    tokens, padding: tokens planned, in schedule order. actions: block movements in the order in which the pool must
+    see them, because that order decides the block ids. running: the running list as it would be.
+    budget: tokens left. used: blocks that would be in use; never more than the pool has.
+    """
+
+    __slots__ = (
+        "actions",
+        "budget",
+        "deferral",
+        "evicted",
+        "grown",
+        "num_blocks",
+        "padding",
+        "running",
+        "tokens",
+        "used",
+        "view",
+    )
+
+    def __init__(self, view: StepView) -> None:
+        self.view = view
+        self.tokens: dict[str, int] = {}
+        self.padding: dict[str, int] = {}
+        self.actions: list[Action] = []
+        self.running: list[SequenceView] = list(view.running)
+        self.evicted: dict[str, Evict] = {}
+        self.grown: dict[str, int] = {}
+        self.budget = view.policy.max_num_batched_tokens
+        self.used = view.num_used_blocks
+        self.deferral: Deferral | None = None
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that may still be given out; negative while a lowered ``kv_block_limit`` is exceeded.
+
+        The limit yields to a request that runs alone: a lowered limit slows, it strands nobody.
+        """
+        view = self.view
+        limit = view.num_blocks if len(self.running) <= 1 else view.block_limit
+        return limit - self.used
+
+    @property
+    def free_for_admission(self) -> int:
+        """Blocks an admission may count on. As with running, the limit yields when nothing runs."""
+        view = self.view
+        return (view.block_limit if self.running else view.num_blocks) - self.used
+
+    def plan(self, seq: SequenceView, num_tokens: int) -> None:
+        """Let a request compute ``num_tokens`` tokens, for which it has the blocks."""
+        self.tokens[seq.request_id] = num_tokens
+        self.budget -= num_tokens
+
+    def pad(self, seq: SequenceView, num_tokens: int) -> None:
+        """Let a row of a static batch compute padding."""
+        self.padding[seq.request_id] = num_tokens
+        self.budget -= num_tokens
+
+    def grow(self, seq: SequenceView, num_blocks: int) -> None:
+        """Promise blocks to a running request."""
+        self.actions.append(Grow(seq.request_id, num_blocks))
+        self.grown[seq.request_id] = self.grown.get(seq.request_id, 0) + num_blocks
+        self.used += num_blocks
+
+    def blocks_of(self, seq: SequenceView) -> int:
+        """Blocks a request would own after the step."""
+        return len(seq.block_table) + self.grown.get(seq.request_id, 0)
+
+    def evict(self, eviction: Evict, victim: SequenceView) -> None:
+        """Take a request out; if it was planned already, its tokens go back to the budget (vLLM does the same)."""
+        self._take_out(victim)
+        self.evicted[victim.request_id] = eviction
+        self.actions.append(eviction)
+
+    def release(self, row: SequenceView) -> None:
+        """End a held row early."""
+        self._take_out(row)
+        self.actions.append(Release(row.request_id))
+
+    def _take_out(self, seq: SequenceView) -> None:
+        self.budget += self.tokens.pop(seq.request_id, 0) + self.padding.pop(seq.request_id, 0)
+        self.used -= self.blocks_of(seq)
+        self.grown.pop(seq.request_id, None)
+        self.running.remove(seq)
+
+    def admit(self, seq: SequenceView, num_blocks: int, static_length: int = 0) -> None:
+        """Let the head of the queue in."""
+        self.actions.append(Admit(seq.request_id, num_blocks, static_length))
+        self.grown[seq.request_id] = num_blocks
+        self.used += num_blocks
+        self.running.append(seq)

@@ -1,0 +1,147 @@
+"""The scheduler's own state of one request, and the read-only face the decisions see."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from scheduler.request import Request
+
+
+class State(Enum):
+    """Where a request is. Legal moves: WAITING/PREEMPTED -> RUNNING -> PREEMPTED, and any -> ENDED."""
+
+    WAITING = "waiting"
+    PREEMPTED = "preempted"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class SequenceView(Protocol):
+    """What a decision may read of a request. Token counts are whole tokens, times seconds on the scheduler's clock.
+
+    num_tokens: known tokens (prompt and output). num_computed_tokens: of these, the first so many are in the cache.
+    capacity: tokens its blocks can hold. max_total_tokens: KV slots it can ever need, prompt + max_tokens - 1, because
+    the last sampled token is never computed. order_time: arrival, or the last eviction under requeue "back".
+    rank: place in first-come order; an eviction to the front gets a rank below all others.
+    held: all tokens made, kept only until its static batch ends.
+    """
+
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def arrival_time(self) -> float: ...
+    @property
+    def order_time(self) -> float: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def num_prompt_tokens(self) -> int: ...
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_computed_tokens(self) -> int: ...
+    @property
+    def num_output_tokens(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def max_total_tokens(self) -> int: ...
+    @property
+    def num_preemptions(self) -> int: ...
+    @property
+    def block_table(self) -> tuple[int, ...]: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def held(self) -> bool: ...
+    @property
+    def static_length(self) -> int: ...
+    @property
+    def static_position(self) -> int: ...
+
+
+class Sequence:
+    """One request while it lives. Written by ``Scheduler`` only; satisfies ``SequenceView``.
+
+    high_water: tokens that were computed once already (before an eviction); computing below it is waste.
+    context_end: prompt plus tokens of an earlier life; computing below it is prefill, above it decode.
+    static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
+    """
+
+    __slots__ = (
+        "arrival_time",
+        "block_table",
+        "capacity",
+        "context_end",
+        "end_reason",
+        "first_scheduled_time",
+        "first_token_time",
+        "held",
+        "high_water",
+        "last_token_time",
+        "max_tokens",
+        "max_total_tokens",
+        "min_tokens",
+        "num_computed_tokens",
+        "num_output_tokens",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "num_tokens",
+        "order_time",
+        "padding_tokens",
+        "policy_version",
+        "preempted_at",
+        "preempted_s",
+        "priority",
+        "rank",
+        "recompute_tokens",
+        "request",
+        "request_id",
+        "slot",
+        "state",
+        "static_length",
+        "static_position",
+        "stop_ids",
+        "token_ids",
+    )
+
+    def __init__(
+        self, request: Request, *, max_tokens: int, arrival_time: float, rank: int, stop_ids: frozenset[int]
+    ) -> None:
+        self.request = request
+        self.request_id = request.request_id
+        self.priority = request.priority
+        self.arrival_time = arrival_time
+        self.order_time = arrival_time
+        self.rank = rank
+        self.token_ids: list[int] = [*request.prompt_token_ids, *request.prior_output_token_ids]
+        self.num_prompt_tokens = len(request.prompt_token_ids)
+        self.num_tokens = len(self.token_ids)
+        self.num_output_tokens = len(request.prior_output_token_ids)
+        self.context_end = self.num_tokens
+        self.num_computed_tokens = 0
+        self.high_water = 0
+        self.max_tokens = max_tokens
+        self.max_total_tokens = self.num_prompt_tokens + max_tokens - 1
+        self.min_tokens = request.sampling.min_tokens
+        self.stop_ids = stop_ids
+        self.block_table: tuple[int, ...] = ()
+        self.capacity = 0
+        self.slot = -1
+        self.state = State.WAITING
+        self.held = False
+        self.end_reason = ""
+        self.static_length = 0
+        self.static_position = 0
+        self.first_scheduled_time: float | None = None
+        self.first_token_time: float | None = None
+        self.last_token_time: float | None = None
+        self.preempted_at: float | None = None
+        self.preempted_s = 0.0
+        self.num_preemptions = 0
+        self.recompute_tokens = 0
+        self.padding_tokens = 0
+        self.policy_version = 0

@@ -1,0 +1,126 @@
+"""The snapshot's tables, built column by column. Columns that cannot have changed are reused, not rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from scheduler.plan import Deferral
+from scheduler.queue import WaitingQueue
+from scheduler.sequence import Sequence
+from scheduler.snapshot import RunningTable, WaitingTable
+
+T = TypeVar("T")
+
+
+class RunningColumns:
+    """Builds ``RunningTable``; ``members_changed`` and ``blocks_changed`` say what must be read again."""
+
+    def __init__(self) -> None:
+        self._table = RunningTable()
+        self.members_changed = True
+        self.blocks_changed = True
+
+    def build(
+        self,
+        running: list[Sequence],
+        tokens: Mapping[str, int],
+        padding: Mapping[str, int],
+        kinds: Mapping[str, str],
+    ) -> RunningTable:
+        """The table after a step that computed ``tokens`` and ``padding``; empty mappings between steps."""
+        old = self._table
+        if self.members_changed:
+            old = self._members(running)
+        if self.blocks_changed or self.members_changed:
+            block_ids = tuple([seq.block_table for seq in running])
+        else:
+            block_ids = old.block_ids
+        ids = old.request_id
+        count = len(ids)
+        table = RunningTable(
+            request_id=ids,
+            slot=old.slot,
+            priority=old.priority,
+            num_prompt_tokens=old.num_prompt_tokens,
+            max_tokens=old.max_tokens,
+            arrival_time=old.arrival_time,
+            first_scheduled_time=old.first_scheduled_time,
+            first_token_time=old.first_token_time,
+            num_preemptions=old.num_preemptions,
+            num_output_tokens=tuple([seq.num_output_tokens for seq in running]),
+            num_computed_tokens=tuple([seq.num_computed_tokens for seq in running]),
+            num_scheduled_tokens=_per_row(ids, tokens, 0),
+            num_padding_tokens=_per_row(ids, padding, 0) if padding else (0,) * count,
+            kind=_per_row(ids, kinds, "idle"),
+            held=old.held,
+            block_ids=block_ids,
+        )
+        self._table = table
+        self.members_changed = self.blocks_changed = False
+        return table
+
+    @staticmethod
+    def _members(running: list[Sequence]) -> RunningTable:
+        return RunningTable(
+            request_id=tuple([seq.request_id for seq in running]),
+            slot=tuple([seq.slot for seq in running]),
+            priority=tuple([seq.priority for seq in running]),
+            num_prompt_tokens=tuple([seq.num_prompt_tokens for seq in running]),
+            max_tokens=tuple([seq.max_tokens for seq in running]),
+            arrival_time=tuple([seq.arrival_time for seq in running]),
+            first_scheduled_time=tuple([seq.first_scheduled_time for seq in running]),
+            first_token_time=tuple([seq.first_token_time for seq in running]),
+            num_preemptions=tuple([seq.num_preemptions for seq in running]),
+            held=tuple([seq.held for seq in running]),
+        )
+
+
+def _per_row(ids: tuple[str, ...], values: Mapping[str, T], default: T) -> tuple[T, ...]:
+    return tuple([values.get(request_id, default) for request_id in ids])
+
+
+class WaitingColumns:
+    """Builds ``WaitingTable`` for the first ``limit`` requests, again only when queue or reason changed."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._table = WaitingTable()
+        self._built_for: tuple[int, int, Deferral | None] | None = None
+
+    def build(
+        self,
+        queue: WaitingQueue,
+        deferral: Deferral | None,
+        needed_blocks: Callable[[Sequence], int],
+        free_blocks: int,
+        policy_version: int,
+    ) -> WaitingTable:
+        """The table with, for each row, why it waits: the head's reason, or ``head_of_line`` behind it."""
+        built_for = (queue.version, policy_version, deferral)
+        if built_for == self._built_for:
+            return self._table
+        rows = queue.first(self._limit)
+        reason, free, blocked_by, behind, behind_by = "", free_blocks, "", "", ""
+        if deferral is not None:
+            reason, blocked_by = deferral.reason, deferral.blocked_by
+            behind, behind_by = (reason, blocked_by) if deferral.whole_queue else ("head_of_line", deferral.request_id)
+            free = deferral.free_blocks if deferral.needed_blocks else free_blocks
+        blocked = [deferral is not None and seq.request_id == deferral.request_id for seq in rows]
+        self._table = WaitingTable(
+            request_id=tuple([seq.request_id for seq in rows]),
+            status=tuple([seq.state.value for seq in rows]),
+            priority=tuple([seq.priority for seq in rows]),
+            num_prompt_tokens=tuple([seq.num_prompt_tokens for seq in rows]),
+            num_output_tokens=tuple([seq.num_output_tokens for seq in rows]),
+            max_tokens=tuple([seq.max_tokens for seq in rows]),
+            arrival_time=tuple([seq.arrival_time for seq in rows]),
+            num_preemptions=tuple([seq.num_preemptions for seq in rows]),
+            recompute_tokens=tuple([seq.high_water for seq in rows]),
+            reason=tuple([reason if is_head else behind for is_head in blocked]),
+            needed_blocks=tuple([needed_blocks(seq) for seq in rows]),
+            free_blocks=(free,) * len(rows),
+            blocked_by=tuple([blocked_by if is_head else behind_by for is_head in blocked]),
+        )
+        self._built_for = built_for
+        return self._table
