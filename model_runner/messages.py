@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from model_runner.config import RunnerConfig
 from scheduler import SamplingParams, SchedulerPolicy, StepSnapshot
 
 SCHEMA_VERSION = 1
@@ -18,6 +19,9 @@ SCHEMA_VERSION = 1
 
 TOPIC_SNAPSHOT = b"snapshot"
 TOPIC_PROGRESS = b"progress"
+
+ENGINE_FAILED = "engine_failed"
+"""``Reply.kind`` of a command that reached an engine which no longer steps."""
 
 EnginePhase = Literal["loading", "running", "idle", "paused", "failed", "stopping"]
 
@@ -144,7 +148,9 @@ class Reply(msgspec.Struct, frozen=True):
     """The one answer to a command.
 
     step_id: the first step in which the command has effect. reasons: why not, one sentence each. version: policy
-    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort.
+    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort its
+    outcome; of a Submit "finished" when its prior tokens were all of it (reasons then says "length" or "stop");
+    ENGINE_FAILED of any.
     snapshots, states: of a Resync.
     """
 
@@ -158,3 +164,22 @@ class Reply(msgspec.Struct, frozen=True):
     seed: int | None = None
     snapshots: tuple[EngineSnapshot, ...] = ()
     states: tuple[RequestState, ...] = ()
+
+
+class WorkerSpec(msgspec.Struct, frozen=True):
+    """What a worker is started with, one JSON argument. socket_dir: a private folder that the starter made."""
+
+    run_id: str
+    socket_dir: str
+    config: RunnerConfig
+    policy: SchedulerPolicy
+    snapshot_waiting_limit: int = 64
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """The first line a worker writes to its starter (JSON): where it listens."""
+
+    run_id: str
+    pid: int
+    commands: str
+    snapshots: str

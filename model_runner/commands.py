@@ -1,0 +1,124 @@
+"""What each command does to the scheduler. Bad input is answered with a reason and changes nothing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Protocol
+
+from model_runner.errors import RunnerError
+from model_runner.messages import Abort, Reply, SetPolicy, Submit
+from model_runner.outputs import Detokenizer, Outputs, is_complete
+from scheduler import AbortOutcome, AddOutcome, PolicyOutcome, Request, SchedulerPolicy
+
+MAX_PROMPT_CHARS = 1_000_000
+MAX_REQUEST_ID_CHARS = 200
+
+
+class EngineTokenizer(Protocol):
+    """What the engine needs to know about text. Token ids are 0 .. vocab_size - 1."""
+
+    eos_token_ids: tuple[int, ...]
+    vocab_size: int
+
+    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
+        """Token ids of a text; chat: as the user's turn in the model's chat template, ready for the answer."""
+
+    def detokenizer(self) -> Detokenizer:
+        """A new incremental decoder."""
+
+
+class CommandTarget(Protocol):
+    """The part of the scheduler that commands act on."""
+
+    @property
+    def policy(self) -> SchedulerPolicy:
+        """The policy in force."""
+
+    def add(self, request: Request) -> AddOutcome:
+        """Queue a request."""
+
+    def abort(self, request_id: str) -> AbortOutcome:
+        """End a request."""
+
+    def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
+        """Put a policy in force."""
+
+
+class CommandHandler:
+    """Applies Submit, Abort and SetPolicy between two steps. One thread, the engine's.
+
+    seed: from which seeds are drawn for requests that bring none; each is reported in the reply.
+    """
+
+    def __init__(
+        self, scheduler: CommandTarget, tokenizer: EngineTokenizer, outputs: Outputs, *, max_model_len: int, seed: int
+    ) -> None:
+        self._scheduler = scheduler
+        self._tokenizer = tokenizer
+        self._outputs = outputs
+        self._max_model_len = max_model_len
+        self._seeds = random.Random(seed)
+
+    def submit(self, command: Submit, step_id: int) -> Reply:
+        """Take a request in; the reply carries its prompt tokens and seed."""
+
+        def refuse(reason: str) -> Reply:
+            return Reply(command.command_id, False, step_id, (reason,), self._scheduler.policy.version)
+
+        if not 0 < len(command.request_id) <= MAX_REQUEST_ID_CHARS:
+            return refuse(f"request_id: {len(command.request_id)} characters, 1 to {MAX_REQUEST_ID_CHARS} are allowed")
+        prompt = self._prompt_token_ids(command)
+        if isinstance(prompt, str):
+            return refuse(prompt)
+        seed = command.sampling.seed if command.sampling.seed is not None else self._seeds.getrandbits(31)
+        request = Request(
+            command.request_id,
+            prompt,
+            replace(command.sampling, seed=seed),
+            command.priority,
+            prior_output_token_ids=command.prior_output_token_ids,
+        )
+        version = self._scheduler.policy.version
+        complete = is_complete(request, self._tokenizer.eos_token_ids, self._max_model_len)
+        if complete:
+            return Reply(command.command_id, True, step_id, (complete,), version, "finished", prompt, seed)
+        outcome = self._scheduler.add(request)
+        if not outcome.accepted:
+            return refuse(outcome.reason)
+        self._outputs.open(request)
+        return Reply(command.command_id, True, step_id, (), version, "", prompt, seed)
+
+    def _prompt_token_ids(self, command: Submit) -> tuple[int, ...] | str:
+        """The prompt as token ids, or the sentence that says what is wrong with it."""
+        if (command.prompt_text is None) == (command.prompt_token_ids is None):
+            return "prompt_text, prompt_token_ids: exactly one of them must be given"
+        if command.prompt_text is not None:
+            if len(command.prompt_text) > MAX_PROMPT_CHARS:
+                return f"prompt_text: {len(command.prompt_text)} characters, at most {MAX_PROMPT_CHARS} are allowed"
+            try:
+                return tuple(self._tokenizer.encode(command.prompt_text, chat=command.chat))
+            except (RunnerError, ValueError) as error:
+                return f"prompt_text: not encodable ({error})"
+        vocab_size = self._tokenizer.vocab_size
+        for name, ids in (
+            ("prompt_token_ids", command.prompt_token_ids or ()),
+            ("prior_output_token_ids", command.prior_output_token_ids),
+        ):
+            for position, token_id in enumerate(ids):
+                if not 0 <= token_id < vocab_size:
+                    return f"{name}[{position}]: {token_id} is no token, ids are 0 to {vocab_size - 1}"
+        return command.prompt_token_ids or ()
+
+    def abort(self, command: Abort, step_id: int) -> Reply:
+        """End one request, or all; ``kind`` is the outcome's, of several "aborted" when any was."""
+        ids = self._outputs.live_ids if command.request_id is None else (command.request_id,)
+        kinds = [self._scheduler.abort(request_id).kind for request_id in ids]
+        kind = "aborted" if "aborted" in kinds else (kinds[0] if kinds else "unknown")
+        version = self._scheduler.policy.version
+        return Reply(command.command_id, kind == "aborted", step_id, (), version, kind)
+
+    def set_policy(self, command: SetPolicy, step_id: int) -> Reply:
+        """Put a policy in force from the next step, or refuse it with a sentence for each illegal field."""
+        outcome = self._scheduler.set_policy(command.policy)
+        return Reply(command.command_id, outcome.accepted, step_id, outcome.reasons, outcome.version)

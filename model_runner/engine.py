@@ -1,0 +1,339 @@
+"""The engine loop: drain commands, schedule, execute, update, publish. One thread.
+
+Invariants. Commands take effect between two steps and nowhere else. Every answer to a command names the first step it
+has effect in. Whatever the loop waits for (a step command, the pace, work), a command wakes it. The engine's clock runs
+exactly while the engine is not held. An exception of scheduler or runner ends stepping, not the process: the state is
+shown and the requests stay in the client's journal.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from model_runner.commands import CommandHandler, CommandTarget
+from model_runner.engine_clock import EngineClock
+from model_runner.messages import (
+    ENGINE_FAILED,
+    SCHEMA_VERSION,
+    Abort,
+    Command,
+    EngineInfo,
+    EnginePhase,
+    EngineSnapshot,
+    Reply,
+    Resync,
+    SetPolicy,
+    Shutdown,
+    Step,
+    Submit,
+)
+from model_runner.outputs import Outputs
+from model_runner.transport import Incoming
+from scheduler import ScheduleStep, StepResult, StepSnapshot
+
+HEARTBEAT_S = 0.5
+MAX_STEP_COUNT = 10_000
+EMPTY_STEPS_BEFORE_WAIT = 2
+"""After so many steps that planned nothing the loop waits for a command or a heartbeat before it asks again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Runner(Protocol):
+    """The device side."""
+
+    def execute(self, step: ScheduleStep) -> StepResult:
+        """Compute one step."""
+
+
+class EngineScheduler(CommandTarget, Protocol):
+    """The scheduler as the loop drives it."""
+
+    @property
+    def has_work(self) -> bool:
+        """True when ``schedule`` might plan something."""
+
+    def schedule(self) -> ScheduleStep:
+        """Plan a step."""
+
+    def update(self, result: StepResult) -> StepSnapshot:
+        """Take a step's result."""
+
+    def peek(self) -> StepSnapshot:
+        """The state between steps."""
+
+
+class Transport(Protocol):
+    """The way to the readers."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep until a command is there."""
+
+    def receive(self) -> list[Incoming]:
+        """Commands that are there."""
+
+    def reply(self, sender: bytes, reply: Reply, snapshots: tuple[bytes, ...] = ()) -> None:
+        """Answer a command."""
+
+    def publish(self, snapshot: EngineSnapshot) -> None:
+        """Send a snapshot."""
+
+    def missed(self, after_seq: int) -> tuple[bytes, ...]:
+        """Encoded snapshots after a sequence number, as far as kept."""
+
+
+class _Gate(enum.Enum):
+    RUN = "run"
+    IDLE = "idle"
+    HELD = "held"
+    PACED = "paced"
+
+
+class Engine:
+    """Runs one scheduler on one runner until it is told to stop.
+
+    clock: also the scheduler's, so that no time a person held the engine counts as latency.
+    monotonic, wall: seconds; arguments so that tests need no waiting.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: EngineScheduler,
+        transport: Transport,
+        *,
+        handler: CommandHandler,
+        outputs: Outputs,
+        info: EngineInfo,
+        clock: EngineClock,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._runner = runner
+        self._scheduler = scheduler
+        self._transport = transport
+        self._handler = handler
+        self._outputs = outputs
+        self._info = info
+        self._clock = clock
+        self._monotonic = monotonic
+        self._wall = wall
+        self._seq = 0
+        self._last = scheduler.peek()
+        self._phase: EnginePhase = "idle"
+        self._error = ""
+        self._credits = 0
+        self._empty_steps = 0
+        self._stepped_at = 0.0
+        self._published_at = 0.0
+        self._publish_s = 0.0
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End the loop after the step in flight. May be called from any thread."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Loop until stopped."""
+        self._publish_state("idle")
+        while not self._stopping:
+            self.turn()
+        self._publish_state("stopping")
+
+    def turn(self) -> None:
+        """One round: commands, then a step if one may run, else a wait for whatever comes first."""
+        started = self._monotonic()
+        changed = self._drain()
+        gate = self._gate()
+        if gate is _Gate.RUN:
+            self._clock.release()
+            self._iterate(started)
+            return
+        if gate is _Gate.IDLE:
+            self._clock.release()
+        else:
+            self._clock.hold()
+        phase = self._phase_of(gate)
+        now = self._monotonic()
+        if changed or phase != self._phase or now - self._published_at >= HEARTBEAT_S:
+            if now - self._published_at >= HEARTBEAT_S:
+                self._empty_steps = 0
+            self._publish_state(phase)
+        until = self._published_at + HEARTBEAT_S
+        if gate is _Gate.PACED:
+            until = min(until, self._paced_until)
+        self._transport.wait(max(0.0, until - self._monotonic()))
+
+    @property
+    def _paced_until(self) -> float:
+        """When the pace of the policy in force allows the next step; 0 when it sets none."""
+        delay_ms = self._scheduler.policy.step_delay_ms
+        return self._stepped_at + delay_ms / 1000.0 if delay_ms > 0 and self._stepped_at else 0.0
+
+    def _gate(self) -> _Gate:
+        """Whether a step may start now, and if not, what is waited for."""
+        if self._error or self._stopping:
+            return _Gate.HELD
+        policy, has_work = self._scheduler.policy, self._scheduler.has_work
+        if not has_work:
+            self._credits = 0
+        elif self._monotonic() < self._paced_until:
+            return _Gate.PACED
+        if policy.paused or policy.single_step:
+            if self._credits > 0:
+                self._credits -= 1
+                return _Gate.RUN
+            # With nothing to step through, single step lets the clock run, or no traffic would ever arrive.
+            return _Gate.IDLE if policy.single_step and not policy.paused and not has_work else _Gate.HELD
+        self._credits = 0
+        if has_work and self._empty_steps < EMPTY_STEPS_BEFORE_WAIT:
+            return _Gate.RUN
+        return _Gate.IDLE
+
+    def _phase_of(self, gate: _Gate) -> EnginePhase:
+        if self._error:
+            return "failed"
+        if self._scheduler.policy.paused or (self._scheduler.policy.single_step and gate is not _Gate.IDLE):
+            return "paused"
+        return "idle" if gate is _Gate.IDLE else "running"
+
+    def _iterate(self, started: float) -> None:
+        try:
+            snapshot = self._step()
+        except Exception as error:
+            self._fail(error)
+            return
+        now = self._monotonic()
+        self._stepped_at = now
+        if self._scheduler.policy.step_delay_ms > 0:
+            self._clock.hold()
+        ran = bool(snapshot.num_scheduled_tokens or snapshot.num_padding_tokens)
+        self._publish(snapshot, self._phase_of(_Gate.RUN), heartbeat=not ran, step_s=now - started)
+
+    def _step(self) -> StepSnapshot:
+        """Schedule, execute and update once; the snapshot carries all timings but its own publishing."""
+        begin = self._monotonic()
+        step = self._scheduler.schedule()
+        scheduled = self._monotonic()
+        if step.is_empty and not (step.finished or step.swapped_out or step.swapped_in):
+            result = StepResult(step.step_id, {})
+        else:
+            result = self._runner.execute(step)
+        executed = self._monotonic()
+        snapshot = self._scheduler.update(result)
+        progressed = not step.is_empty or step.preempted or step.finished
+        self._empty_steps = 0 if progressed else self._empty_steps + 1
+        timings = replace(
+            result.timings,
+            schedule_s=scheduled - begin,
+            execute_s=result.timings.execute_s or executed - scheduled,
+            update_s=self._monotonic() - executed,
+            publish_s=self._publish_s,
+        )
+        return replace(snapshot, timings=timings)
+
+    def _fail(self, error: Exception) -> None:
+        """Stop stepping and say why. The scheduler is not asked again: its step is still in flight."""
+        _log.exception("the step after %d failed", self._last.step_id)
+        self._error = f"runner error: {type(error).__name__}: {error}"[:2000]
+        self._last = replace(self._last, num_scheduled_tokens={}, num_padding_tokens={}, kinds={})
+        self._publish_state("failed")
+
+    def _publish_state(self, phase: EnginePhase) -> None:
+        """A snapshot of the state between steps."""
+        if self._error:
+            self._last = replace(
+                self._last, new_tokens={}, events=(), records=(), preempted=(), resumed=(), new=(), finished=()
+            )
+            snapshot = self._last
+        else:
+            snapshot = self._scheduler.peek()
+        self._publish(snapshot, phase, heartbeat=True, step_s=0.0)
+
+    def _publish(self, step: StepSnapshot, phase: EnginePhase, *, heartbeat: bool, step_s: float) -> None:
+        begin = self._monotonic()
+        self._seq += 1
+        self._phase = phase
+        self._last = step
+        self._transport.publish(
+            EngineSnapshot(
+                schema=SCHEMA_VERSION,
+                seq=self._seq,
+                run_id=self._info.run_id,
+                phase=phase,
+                heartbeat=heartbeat,
+                wall_time=self._wall(),
+                monotonic_time=begin,
+                engine_time=self._clock(),
+                step_s=step_s,
+                step=step,
+                text_deltas=self._outputs.deliver(step.new_tokens, step.records, self._seq),
+                info=self._info,
+                error=self._error,
+            )
+        )
+        self._published_at = self._monotonic()
+        self._publish_s = self._published_at - begin
+
+    def _drain(self) -> bool:
+        """Answer every command that is there; True when one of them changed something worth showing."""
+        changed = False
+        for incoming in self._transport.receive():
+            if incoming.command is None:
+                _log.warning("refused a message on the command socket: %s", incoming.problem)
+                self._transport.reply(incoming.sender, Reply(0, False, self._next_step_id, (incoming.problem,)))
+                continue
+            changed = self._answer(incoming.sender, incoming.command, changed) or changed
+        if changed:
+            self._empty_steps = 0
+        return changed
+
+    @property
+    def _next_step_id(self) -> int:
+        return self._last.step_id + 1
+
+    def _answer(self, sender: bytes, command: Command, changed: bool) -> bool:
+        step_id = self._next_step_id
+        if isinstance(command, Resync):
+            if changed:
+                self._publish_state(self._phase)  # so that the states below are those of the newest snapshot
+            version = self._scheduler.policy.version
+            states = self._outputs.states(command.after_seq)
+            reply = Reply(command.command_id, True, step_id, version=version, states=states)
+            self._transport.reply(sender, reply, self._transport.missed(command.after_seq))
+            return False
+        reply = self._apply(command, step_id)
+        self._transport.reply(sender, reply)
+        return reply.ok
+
+    def _apply(self, command: Submit | Abort | SetPolicy | Step | Shutdown, step_id: int) -> Reply:
+        version = self._scheduler.policy.version
+        if isinstance(command, Shutdown):
+            self._stopping = True
+            return Reply(command.command_id, True, step_id, version=version)
+        if self._error:
+            reason = f"the engine has stopped: {self._error}"
+            return Reply(command.command_id, False, step_id, (reason,), version, ENGINE_FAILED)
+        if isinstance(command, Submit):
+            return self._handler.submit(command, step_id)
+        if isinstance(command, Abort):
+            return self._handler.abort(command, step_id)
+        if isinstance(command, SetPolicy):
+            return self._handler.set_policy(command, step_id)
+        reason = self._step_problem(command)
+        if reason:
+            return Reply(command.command_id, False, step_id, (reason,), version)
+        self._credits = min(MAX_STEP_COUNT, self._credits + command.count)
+        return Reply(command.command_id, True, step_id, version=version)
+
+    def _step_problem(self, command: Step) -> str:
+        if not 1 <= command.count <= MAX_STEP_COUNT:
+            return f"count: {command.count}, 1 to {MAX_STEP_COUNT} are allowed"
+        if not (self._scheduler.policy.paused or self._scheduler.policy.single_step):
+            return "step: the engine is not held, set paused or single_step first"
+        return "" if self._scheduler.has_work else "step: no request is there to be computed"

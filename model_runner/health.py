@@ -1,0 +1,67 @@
+"""Whether an engine that is alive also gets on: the difference between idle, held and stalled."""
+
+from __future__ import annotations
+
+from model_runner.messages import EngineSnapshot
+from scheduler import StepSnapshot
+
+STALL_S = 2.0
+"""Engine time with work and without a computed token, or seconds without a snapshot, after which it is stalled."""
+
+
+class StallWatch:
+    """Follows the snapshots of one run. Times of ``now`` are the reader's monotonic clock in seconds."""
+
+    def __init__(self) -> None:
+        self._computed = -1
+        self._progress_at = 0.0
+        self._heard_at: float | None = None
+        self._snapshot: EngineSnapshot | None = None
+
+    def observe(self, snapshot: EngineSnapshot, now: float) -> None:
+        """Take the next snapshot."""
+        totals = snapshot.step.totals
+        computed = (
+            totals.prefill_tokens
+            + totals.decode_tokens
+            + totals.recompute_tokens
+            + totals.padding_tokens
+            + totals.finished
+            + totals.aborted
+        )
+        has_work = snapshot.step.num_waiting > 0 or len(snapshot.step.running) > 0
+        if computed != self._computed or not has_work:
+            self._computed = computed
+            self._progress_at = snapshot.engine_time
+        self._heard_at = now
+        self._snapshot = snapshot
+
+    def verdict(self, now: float) -> str:
+        """Why the engine counts as stalled, "" when it does not. A held engine is never stalled."""
+        snapshot = self._snapshot
+        if snapshot is None or self._heard_at is None:
+            return ""
+        silent_s = now - self._heard_at
+        if silent_s > STALL_S:
+            return f"no snapshot for {silent_s:.1f} s: the step after {snapshot.step.step_id:,} is still running"
+        if snapshot.phase in ("paused", "failed", "loading", "stopping"):
+            return ""
+        stuck_s = snapshot.engine_time - self._progress_at
+        if stuck_s <= STALL_S:
+            return ""
+        return f"no token computed for {stuck_s:.1f} s. {pool_equation(snapshot.step)}"
+
+
+def pool_equation(step: StepSnapshot) -> str:
+    """The pool and the head of the queue in one line, so that a reader sees why nothing moves."""
+    text = (
+        f"KV blocks: {step.num_used_blocks} used + {step.num_free_blocks} free = {step.num_blocks}, "
+        f"limit {step.block_limit}; {len(step.running)} running, {step.num_waiting} waiting"
+    )
+    if len(step.waiting):
+        head = step.waiting[0]
+        text += (
+            f"; {head.request_id} is first and needs {head.needed_blocks} blocks, "
+            f"{head.free_blocks} are usable ({head.reason or 'not looked at yet'})"
+        )
+    return text + "."

@@ -1,0 +1,247 @@
+"""Every request this client answers for: the unfinished ones, which outlive a worker, and the newest that ended.
+
+Invariant: an unfinished request is known here with every token that was delivered, so it can be given to another worker
+and goes on from there. It ends here exactly once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit
+from model_runner.views import RequestView, SubmitOutcome
+from scheduler import RequestRecord, SamplingParams
+
+MAX_UNFINISHED = 1_000
+KEPT_ENDED = 500
+
+
+@dataclass(slots=True)
+class _Entry:
+    request_id: str
+    origin: str
+    sampling: SamplingParams
+    priority: int
+    chat: bool
+    prompt_text: str | None
+    prompt_token_ids: tuple[int, ...] | None
+    submitted_at: float = field(default_factory=time.time)
+    tokens: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    given_text: bool = False
+    model: str = ""
+    sent: bool = False
+    abort_asked: bool = False
+    num_restarts: int = 0
+    outcome: str = ""
+    reason: str = ""
+    record: RequestRecord | None = None
+
+
+class Journal:
+    """Thread-safe; every method takes the lock once and calls nothing outside."""
+
+    def __init__(self, max_unfinished: int = MAX_UNFINISHED, kept_ended: int = KEPT_ENDED) -> None:
+        self._max_unfinished = max_unfinished
+        self._kept_ended = kept_ended
+        self._lock = threading.Lock()
+        self._unfinished: dict[str, _Entry] = {}
+        self._ended: dict[str, _Entry] = {}
+        self._unsent = 0
+        self._count = 0
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that have not ended, wherever they are."""
+        return len(self._unfinished)
+
+    @property
+    def num_unsent(self) -> int:
+        """Requests no worker has been given yet."""
+        return self._unsent
+
+    def add(
+        self, prompt: str | tuple[int, ...], sampling: SamplingParams, *, priority: int, chat: bool, origin: str
+    ) -> SubmitOutcome:
+        """Take a request in, or refuse it when too many are unfinished."""
+        with self._lock:
+            if len(self._unfinished) >= self._max_unfinished:
+                reason = f"requests: {len(self._unfinished)} are unfinished, at most {self._max_unfinished} are taken"
+                return SubmitOutcome(False, reasons=(reason,))
+            self._count += 1
+            request_id = f"r{self._count}"
+            is_text = isinstance(prompt, str)
+            self._unfinished[request_id] = _Entry(
+                request_id,
+                origin,
+                sampling,
+                priority,
+                chat,
+                prompt if isinstance(prompt, str) else None,
+                None if isinstance(prompt, str) else prompt,
+                given_text=is_text,
+            )
+            self._unsent += 1
+            return SubmitOutcome(True, request_id)
+
+    def unsent(self, model: str, limit: int) -> list[Submit]:
+        """The next requests for a worker that runs ``model``, in order of arrival, with the tokens they have.
+
+        Tokens of another model mean nothing to this one: such a request starts again from its prompt.
+        """
+        with self._lock:
+            commands: list[Submit] = []
+            if not self._unsent:
+                return commands
+            for entry in self._unfinished.values():
+                if len(commands) >= limit:
+                    break
+                if not entry.sent:
+                    commands.append(_submit(entry, model))
+            return commands
+
+    def sent(self, request_id: str) -> None:
+        """A worker has it now."""
+        with self._lock:
+            entry = self._unfinished.get(request_id)
+            if entry is not None and not entry.sent:
+                entry.sent = True
+                self._unsent -= 1
+
+    def answered(self, request_id: str, reply: Reply) -> None:
+        """The worker's answer to a Submit: keep its tokens and seed, or end the request with the reason."""
+        with self._lock:
+            entry = self._unfinished.get(request_id)
+            if entry is None:
+                return
+            if reply.kind == ENGINE_FAILED:
+                entry.sent = False  # the engine stopped before it saw it: the next one gets it
+                self._unsent += 1
+            elif not reply.ok:
+                self._end(entry, "rejected", "; ".join(reply.reasons))
+            elif reply.kind == "finished":
+                self._end(entry, "finished", "; ".join(reply.reasons))
+            else:
+                entry.prompt_token_ids = reply.prompt_token_ids
+
+    def apply(self, snapshot: EngineSnapshot) -> None:
+        """Take tokens, texts and ends of the next snapshot."""
+        with self._lock:
+            for request_id, token in snapshot.step.new_tokens.items():
+                if request_id in self._unfinished:
+                    self._unfinished[request_id].tokens.append(token)
+            for request_id, text in snapshot.text_deltas.items():
+                if request_id in self._unfinished:
+                    self._unfinished[request_id].pieces.append(text)
+            for record in snapshot.step.records:
+                entry = self._unfinished.get(record.request_id)
+                if entry is not None:
+                    entry.record = record
+                    self._end(entry, record.outcome, record.reason)
+
+    def replace(self, states: Iterable[RequestState], records: Mapping[str, RequestRecord]) -> None:
+        """Take whole states instead of what is known: after a gap. records: of those that ended, as far as known."""
+        with self._lock:
+            for state in states:
+                entry = self._unfinished.get(state.request_id)
+                if entry is None:
+                    continue
+                entry.tokens = list(state.output_token_ids)
+                entry.pieces = [state.text]
+                if state.ended:
+                    entry.record = records.get(state.request_id)
+                    self._end(entry, state.ended, entry.record.reason if entry.record else "")
+
+    def abort_asked(self, request_id: str | None) -> tuple[str, ...]:
+        """Note that these shall end; those no worker has yet end at once. The ids that ended here."""
+        with self._lock:
+            chosen = [e for e in self._unfinished.values() if request_id is None or e.request_id == request_id]
+            ended = [entry for entry in chosen if not entry.sent]
+            for entry in chosen:
+                entry.abort_asked = True
+            for entry in ended:
+                self._end(entry, "aborted", "")
+            return tuple(entry.request_id for entry in ended)
+
+    def status(self, request_id: str) -> str:
+        """ "unfinished", "ended" or "unknown"."""
+        with self._lock:
+            if request_id in self._unfinished:
+                return "unfinished"
+            return "ended" if request_id in self._ended else "unknown"
+
+    def worker_lost(self) -> int:
+        """Their worker is gone: all unfinished wait for the next, but those that were to be aborted end now."""
+        with self._lock:
+            for entry in list(self._unfinished.values()):
+                if entry.abort_asked:
+                    self._end(entry, "aborted", "")
+                elif entry.sent:
+                    entry.sent = False
+                    entry.num_restarts += 1
+            self._unsent = len(self._unfinished)
+            return self._unsent
+
+    def view(self, request_id: str, states: Mapping[str, str]) -> RequestView | None:
+        """One request. states: what the newest snapshot says of requests that run or wait."""
+        with self._lock:
+            entry = self._unfinished.get(request_id) or self._ended.get(request_id)
+            return None if entry is None else _view(entry, states)
+
+    def views(self, limit: int, states: Mapping[str, str]) -> tuple[RequestView, ...]:
+        """The newest ``limit`` requests by arrival, oldest first."""
+        with self._lock:
+            entries = sorted((self._ended | self._unfinished).values(), key=lambda entry: int(entry.request_id[1:]))
+            return tuple(_view(entry, states) for entry in entries[-limit:])
+
+    def _end(self, entry: _Entry, outcome: str, reason: str) -> None:
+        entry.outcome, entry.reason = outcome, reason
+        if not entry.sent:
+            self._unsent -= 1
+        del self._unfinished[entry.request_id]
+        self._ended[entry.request_id] = entry
+        while len(self._ended) > self._kept_ended:
+            del self._ended[next(iter(self._ended))]
+
+
+def _submit(entry: _Entry, model: str) -> Submit:
+    if entry.model != model:
+        if entry.given_text:
+            entry.prompt_token_ids = None
+        entry.tokens, entry.pieces, entry.model = [], [], model
+    by_ids = entry.prompt_token_ids is not None
+    return Submit(
+        command_id=0,
+        request_id=entry.request_id,
+        sampling=entry.sampling,
+        prompt_text=None if by_ids else entry.prompt_text,
+        prompt_token_ids=entry.prompt_token_ids,
+        chat=entry.chat,
+        priority=entry.priority,
+        prior_output_token_ids=tuple(entry.tokens),
+    )
+
+
+def _view(entry: _Entry, states: Mapping[str, str]) -> RequestView:
+    if len(entry.pieces) > 1:
+        entry.pieces = ["".join(entry.pieces)]
+    state = entry.outcome or (states.get(entry.request_id, "waiting") if entry.sent else "queued")
+    return RequestView(
+        request_id=entry.request_id,
+        origin=entry.origin,
+        prompt_text=entry.prompt_text or "",
+        num_prompt_tokens=len(entry.prompt_token_ids or ()),
+        text=entry.pieces[0] if entry.pieces else "",
+        tokens=tuple(entry.tokens),
+        max_tokens=entry.sampling.max_tokens,
+        priority=entry.priority,
+        state=state,
+        outcome=entry.outcome,
+        reason=entry.reason,
+        submitted_at=entry.submitted_at,
+        num_restarts=entry.num_restarts,
+        record=entry.record,
+    )

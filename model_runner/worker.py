@@ -1,0 +1,137 @@
+"""The worker process: ``python -m model_runner worker SPEC``. Started by ``RunnerClient``, ends with its parent.
+
+The last argument is a ``WorkerSpec`` in JSON. Exit codes: 0 ended as asked; 2 this start cannot succeed however often
+it is tried (the last line of standard error says why); anything else is an accident.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from model_runner.commands import CommandHandler, EngineTokenizer
+from model_runner.config import DEFAULT_MODEL, TOY_MODEL
+from model_runner.engine import Engine, Runner
+from model_runner.engine_clock import EngineClock
+from model_runner.errors import ModelNotFoundError, RunnerError
+from model_runner.lifeline import Lifeline
+from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
+from model_runner.outputs import Outputs
+from model_runner.transport import EngineTransport, remove_socket_dir
+from scheduler.scheduler import Scheduler
+
+EXIT_CANNOT_START = 2
+
+Progress = Callable[[str, float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An engine that is ready to run, and what gives its memory back."""
+
+    engine: Engine
+    close: Callable[[], None]
+
+
+Start = Callable[[WorkerSpec, EngineTransport, Progress], Started]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one worker until its parent ends it; the exit code."""
+    return run(argv, start_engine)
+
+
+def run(argv: Sequence[str], start: Start) -> int:
+    """The life of a worker around an engine that ``start`` makes."""
+    if len(argv) != 1:
+        print("usage: python -m model_runner worker SPEC (a WorkerSpec in JSON)", file=sys.stderr)
+        return EXIT_CANNOT_START
+    try:
+        spec = msgspec.json.decode(argv[0], type=WorkerSpec)
+    except msgspec.MsgspecError as error:
+        print(f"worker SPEC: {error}", file=sys.stderr)
+        return EXIT_CANNOT_START
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    socket_dir = Path(spec.socket_dir)
+    lifeline = Lifeline(socket_dir)
+    lifeline.start()
+    try:
+        return _serve(spec, lifeline, start)
+    except RunnerError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_CANNOT_START
+    finally:
+        remove_socket_dir(socket_dir)
+
+
+def _serve(spec: WorkerSpec, lifeline: Lifeline, start: Start) -> int:
+    transport = EngineTransport(Path(spec.socket_dir))
+    try:
+        addresses = transport.addresses
+        lifeline.hello(Hello(spec.run_id, os.getpid(), addresses.commands, addresses.snapshots))
+
+        def progress(stage: str, fraction: float, message: str) -> None:
+            transport.publish_progress(LoadProgress(spec.run_id, stage, fraction, message))
+
+        started = start(spec, transport, progress)
+        try:
+            lifeline.stop_with(started.engine.stop)
+            started.engine.run()
+        finally:
+            started.close()
+        return 0
+    finally:
+        transport.close()
+
+
+def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progress) -> Started:
+    """Load the model and put scheduler and engine around it.
+
+    The default model missing is no reason not to start: the toy model takes its place and says so.
+    """
+    progress("import", 0.0, "starting PyTorch")
+    from model_runner.runner import ModelRunner  # seconds: the parent has been told by now where to listen
+
+    note = ""
+    try:
+        runner = ModelRunner.load(spec.config, progress=progress)
+    except ModelNotFoundError as error:
+        if spec.config.model != DEFAULT_MODEL:
+            raise
+        note = _toy_note(error)
+        runner = ModelRunner.load(replace(spec.config, model=TOY_MODEL), progress=progress)
+    values = {name: str(value) if isinstance(value, str) else value for name, value in asdict(runner.info).items()}
+    if note:
+        values["model_note"] = note
+    info = EngineInfo(run_id=spec.run_id, pid=os.getpid(), **values)
+    engine = build_engine(spec, runner, runner.tokenizer, info, transport)
+    return Started(engine, runner.close)
+
+
+def build_engine(
+    spec: WorkerSpec, runner: Runner, tokenizer: EngineTokenizer, info: EngineInfo, transport: EngineTransport
+) -> Engine:
+    """Scheduler, texts, commands and loop around a runner, all on one engine clock."""
+    clock = EngineClock()
+    scheduler = Scheduler(
+        spec.policy,
+        num_blocks=info.num_blocks,
+        block_size=info.block_size,
+        max_model_len=info.max_model_len,
+        eos_token_ids=tuple(tokenizer.eos_token_ids),
+        clock=clock,
+        snapshot_waiting_limit=spec.snapshot_waiting_limit,
+    )
+    outputs = Outputs(tokenizer.detokenizer)
+    handler = CommandHandler(scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed)
+    return Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
+
+
+def _toy_note(error: ModelNotFoundError) -> str:
+    return f"{error}. Until then the toy model runs, and what it writes means nothing."
