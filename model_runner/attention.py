@@ -1,49 +1,152 @@
-"""Attention of a flat batch over a paged KV cache, in plain torch."""
+"""Attention of a flat batch over a paged KV cache, in plain torch.
+
+Prefill chunks go one by one through torch's fused attention, over their gathered pages. Decodes go together through
+``PagedDecode``, which multiplies the pages where they lie.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import embedding_bag, scaled_dot_product_attention
 
 from model_runner.inputs import Segment
+from model_runner.kv_cache import SCRATCH_PAGE
 
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    rows: slice
-    pages: torch.Tensor
-    context: int
-    mask: torch.Tensor | None
+_MIN_DENSITY = 0.4
+"""Share of used pages in a range above which it is quicker to compute the range than to gather its used pages."""
 
 
 class AttentionPlan:
     """What attends to what in one step: made once, used by every layer."""
 
-    def __init__(self, segments: tuple[Segment, ...], block_size: int, device: torch.device) -> None:
-        self._chunks = [_chunk(segment, block_size, device) for segment in segments]
+    def __init__(
+        self, segments: Sequence[Segment], block_size: int, kv_heads: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        decodes: list[Segment] = []
+        chunks: list[Segment] = []
+        for segment in segments:
+            (decodes if segment.count == 1 and segment.pages[0] != SCRATCH_PAGE else chunks).append(segment)
+        if len(decodes) == 1:  # one row alone is quicker by itself
+            chunks, decodes = chunks + decodes, []
+        self._decode = PagedDecode(decodes, block_size, kv_heads, device, dtype) if decodes else None
+        self._chunks = [_Chunk.of(segment, block_size, device, dtype) for segment in chunks]
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """queries: [tokens, heads, head_dim]. keys, values: one layer's pages. Returns [tokens, heads, head_dim]."""
-        out = torch.empty_like(queries)
+        """queries: [tokens, heads, head_dim]. keys, values: one layer's pages, [pages, block_size, kv_heads, head_dim].
+
+        Returns [tokens, heads, head_dim] in the queries' number type.
+        """
+        out = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+        if self._decode:
+            out[self._decode.rows] = self._decode.run(queries, keys, values)
         for chunk in self._chunks:
-            k = keys[chunk.pages].flatten(0, 1)[: chunk.context].transpose(0, 1)
-            v = values[chunk.pages].flatten(0, 1)[: chunk.context].transpose(0, 1)
-            q = queries[chunk.rows].transpose(0, 1)
-            found = scaled_dot_product_attention(
-                q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=chunk.mask, enable_gqa=True
-            )
-            out[chunk.rows] = found[0].transpose(0, 1)
+            out[chunk.rows] = chunk.run(queries[chunk.rows], keys, values)
         return out
 
 
-def _chunk(segment: Segment, block_size: int, device: torch.device) -> _Chunk:
-    count, context = segment.count, segment.context
-    used = segment.pages[: -(-context // block_size)]
-    pages = torch.tensor(used, dtype=torch.int64, device=device)
-    # is_causal would align the triangle at the top left; with earlier context it belongs at the bottom right.
-    mask = None
-    if count > 1:
-        mask = torch.ones(count, context, dtype=torch.bool, device=device).tril_(context - count)
-    return _Chunk(slice(segment.first, segment.first + count), pages, context, mask)
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """One segment. pages: int64 [n]. mask: added to the scores, [count, context]; None for a single row."""
+
+    rows: slice
+    pages: torch.Tensor
+    context: int
+    mask: torch.Tensor | None
+
+    @classmethod
+    def of(cls, segment: Segment, block_size: int, device: torch.device, dtype: torch.dtype) -> _Chunk:
+        count, context = segment.count, segment.context
+        pages = torch.tensor(segment.pages[: -(-context // block_size)], dtype=torch.int64, device=device)
+        mask = None
+        if count > 1:
+            # is_causal would align the triangle at the top left; with earlier context it belongs at the bottom right.
+            mask = torch.full((count, context), -torch.inf, dtype=dtype, device=device).triu_(context - count + 1)
+        return cls(slice(segment.first, segment.first + count), pages, context, mask)
+
+    def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Query heads that share a KV head are stacked as rows, so that keys and values need not be repeated."""
+        count, heads, head_dim = queries.shape
+        kv_heads = keys.shape[2]
+        group = heads // kv_heads
+        k, v = (
+            pool.transpose(1, 2).index_select(0, self.pages).transpose(0, 1).flatten(1, 2)[:, : self.context]
+            for pool in (keys, values)
+        )
+        q = (
+            queries.view(count, kv_heads, group, head_dim)
+            .permute(1, 2, 0, 3)
+            .reshape(kv_heads, group * count, head_dim)
+        )
+        mask = None if self.mask is None else self.mask.repeat(group, 1)
+        found = scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=mask)
+        return found.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, heads, head_dim)
+
+
+class PagedDecode:
+    """One new token for each of many requests: every page is a small matrix product, in place.
+
+    The scores of a page need only the query of the request that owns it; a request's pages are put together afterwards
+    with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). The pages from
+    the first used to the last used are one strided batch, so keys and values are read once and never copied.
+    """
+
+    def __init__(
+        self, segments: Sequence[Segment], block_size: int, kv_heads: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
+        used = [page for table in tables for page in table]
+        first, end = min(used), max(used) + 1
+        in_place = len(set(used)) == len(used) and len(used) >= _MIN_DENSITY * (end - first)
+        parts = [[page - first for page in table] for table in tables] if in_place else _number(tables)
+        count = end - first if in_place else len(used)
+        owner, filled = [0] * count, [block_size] * count
+        for request, (segment, table) in enumerate(zip(segments, parts, strict=True)):
+            for part in table:
+                owner[part] = request
+            filled[table[-1]] = segment.context - (len(table) - 1) * block_size
+        longest = max(map(len, parts))
+        self.rows = torch.tensor([segment.first for segment in segments], device=device)
+        self._pages = slice(first, end) if in_place else torch.tensor(used, device=device)
+        self._owner = torch.tensor(owner, device=device)
+        self._parts = torch.tensor([table + table[-1:] * (longest - len(table)) for table in parts], device=device)
+        self._flat = torch.tensor([part for table in parts for part in table], device=device)
+        self._offsets = torch.tensor([len(table) for table in parts], device=device).cumsum(0).roll(1)
+        self._offsets[0] = 0
+        empty = torch.arange(block_size, device=device) >= torch.tensor(filled, device=device).unsqueeze(1)
+        mask = torch.zeros(empty.shape, dtype=dtype, device=device).masked_fill_(empty, -torch.inf)
+        self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
+
+    def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """queries: [tokens, heads, head_dim], of which ``rows`` are used. Returns [requests, heads, head_dim]."""
+        q = queries.index_select(0, self.rows)
+        requests, heads, head_dim = q.shape
+        k, v = self._matrices(keys), self._matrices(values)
+        batch, parts = k.shape[0], self._owner.shape[0]
+        spread = q.view(requests, -1).index_select(0, self._owner).view(batch, -1, head_dim)
+        scores = torch.baddbmm(self._mask, spread, k.transpose(1, 2), alpha=head_dim**-0.5).float()
+        top = scores.amax(-1).view(parts, heads)[self._parts].amax(1)
+        scores.sub_(top.index_select(0, self._owner).view(batch, -1, 1)).exp_()
+        mass = self._sum(scores.sum(-1).view(parts, heads))
+        summed = self._sum(torch.bmm(scores.to(v.dtype), v).float().view(parts, -1))
+        return (summed.view(requests, heads, head_dim) / mass.unsqueeze(-1)).to(q.dtype)
+
+    def _matrices(self, pool: torch.Tensor) -> torch.Tensor:
+        """One matrix [block_size, head_dim] for each page and KV head, pages slowest."""
+        heads_first = pool.transpose(1, 2)
+        if isinstance(self._pages, slice):
+            return heads_first[self._pages].flatten(0, 1)
+        return heads_first.index_select(0, self._pages).flatten(0, 1)
+
+    def _sum(self, parts: torch.Tensor) -> torch.Tensor:
+        """Sum [parts, n] over the parts of each request, in order; parts of no request are never read."""
+        return embedding_bag(self._flat, parts, self._offsets, mode="sum")
+
+
+def _number(tables: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Replace the entries by 0, 1, 2, ... in order."""
+    numbers = itertools.count()
+    return [[next(numbers) for _ in table] for table in tables]

