@@ -1,0 +1,257 @@
+"""``python -m model_runner bench``: a measured run of a workload through scheduler and runner, without a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model_runner.bench_profile import time_by_part
+from model_runner.bench_workload import BenchWorkload, TimedRequest, compare_with_golden, read_bench_workload
+from model_runner.config import RunnerConfig
+from model_runner.device import usable_cores
+from model_runner.errors import RunnerError
+from model_runner.runner import ModelRunner
+from scheduler import Scheduler, SchedulerPolicy
+from scheduler.replay import policy_of, setting
+from scheduler.workload import WorkloadError
+
+WARM_UP_REQUESTS = 2
+WARM_UP_TOKENS = 4
+
+PARTS = ("schedule", "build", "execute", "sample", "update")
+
+
+@dataclass(slots=True)
+class Measurement:
+    """What a run took. Times in seconds; steps: (wall, process CPU) of each; outputs: tokens by request_id."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    steps: list[tuple[float, float]] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    outputs: dict[str, list[int]] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
+    preemptions: int = 0
+    padding_tokens: int = 0
+
+
+def run_workload(runner: ModelRunner, policy: SchedulerPolicy, requests: Sequence[TimedRequest]) -> Measurement:
+    """Drive requests to their end, as fast as it goes. ``arrival_step`` counts the steps of this run from 0."""
+    info = runner.info
+    scheduler = Scheduler(
+        policy,
+        num_blocks=info.num_blocks,
+        block_size=info.block_size,
+        max_model_len=info.max_model_len,
+        vocab_size=runner.vocab_size,
+    )
+    found = Measurement()
+    coming = list(reversed(requests))
+    index = 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    while coming or scheduler.has_work:
+        while coming and coming[-1].arrival_step <= index:
+            request = coming.pop().request
+            outcome = scheduler.add(request)
+            if not outcome.accepted:
+                found.rejected[request.request_id] = outcome.reason
+        _one_step(runner, scheduler, found)
+        index += 1
+    found.wall_s, found.cpu_s = time.perf_counter() - wall, time.process_time() - cpu
+    return found
+
+
+def _one_step(runner: ModelRunner, scheduler: Scheduler, found: Measurement) -> None:
+    cpu, started = time.process_time(), time.perf_counter()
+    step = scheduler.schedule()
+    scheduled = time.perf_counter()
+    result = runner.execute(step)
+    executed = time.perf_counter()
+    scheduler.update(result)
+    ended = time.perf_counter()
+    if not step.is_empty:
+        found.steps.append((ended - started, time.process_time() - cpu))
+    timings = result.timings
+    times = (scheduled - started, timings.build_s, timings.execute_s, timings.sample_s, ended - executed)
+    for part, seconds in zip(PARTS, times, strict=True):
+        found.parts[part] += seconds
+    for request_id, token in result.sampled.items():
+        found.outputs.setdefault(request_id, []).append(token)
+    found.preemptions += len(step.preempted)
+    found.padding_tokens += sum(step.num_padding_tokens.values())
+
+
+def warm_up(runner: ModelRunner, policy: SchedulerPolicy, workload: BenchWorkload) -> None:
+    """A few tokens under the same policy, so that the first measured step pays for nothing but itself."""
+    requests = []
+    for timed in workload.requests[:WARM_UP_REQUESTS]:
+        sampling = replace(timed.request.sampling, max_tokens=WARM_UP_TOKENS)
+        request = replace(timed.request, request_id=f"warm-up-{timed.request.request_id}", sampling=sampling)
+        requests.append(TimedRequest(0, request))
+    run_workload(runner, policy, requests)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 = measured, 1 = measured but the tokens are not the golden ones, 2 = the input is wrong."""
+    options = _parser().parse_args(argv)
+    try:
+        report, found = _measure(options)
+    except (RunnerError, WorkloadError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    golden = report.get("golden")
+    try:
+        if options.tokens_out:
+            options.tokens_out.write_text(json.dumps(found.outputs), encoding="utf-8")
+        options.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    print(
+        f"{report['output_tokens_per_cpu_s']} output tokens per CPU-second, {report['output_tokens_per_s']} per second, "
+        f"{report['steps']} steps, median {report['step_cpu_ms']['median']} CPU ms"
+        + (f", {golden['identical']} of {golden['compared']} requests as expected" if golden else "")
+    )
+    return 1 if golden and golden["different"] else 0
+
+
+def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
+    config = RunnerConfig(
+        model=options.model,
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+        block_size=options.block_size,
+        num_blocks=options.num_blocks,
+        max_model_len=options.max_model_len,
+        seed=options.seed,
+    )
+    started = time.perf_counter()
+    runner = ModelRunner.load(config)
+    load_s = time.perf_counter() - started
+    workload = read_bench_workload(options.workload, runner.vocab_size, options.seed)
+    settings = dict(setting(text) for text in options.set)
+    policy = policy_of(options.policy, {} if options.ignore_config else _policy_config(workload), settings)
+    try:
+        warm_up(runner, policy, workload)
+    except ValueError as error:
+        raise WorkloadError(str(error)) from error
+    found = run_workload(runner, policy, workload.requests)
+    report = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "machine": machine_facts(),
+        "runner": asdict(runner.info),
+        "policy": {"preset": options.policy, **asdict(policy)},
+        "workload": options.workload.name,
+        "load_s": round(load_s, 3),
+        **summary(workload, found),
+    }
+    if options.golden:
+        report["golden"] = asdict(compare_with_golden(options.golden, found.outputs))
+    if options.profile:
+        report["share_of_step"] = time_by_part(lambda: run_workload(runner, policy, workload.requests))
+    runner.close()
+    return report, found
+
+
+def _policy_config(workload: BenchWorkload) -> dict[str, Any]:
+    return dict(workload.config)
+
+
+def summary(workload: BenchWorkload, found: Measurement) -> dict[str, Any]:
+    """Figures of a run: rates over the whole run, milliseconds a step as minimum, median and maximum."""
+    tokens = sum(map(len, found.outputs.values()))
+    total = sum(found.parts.values())
+    return {
+        "requests": len(workload.requests),
+        "rejected": found.rejected,
+        "prompt_tokens": workload.num_prompt_tokens,
+        "output_tokens": tokens,
+        "wall_s": round(found.wall_s, 3),
+        "cpu_s": round(found.cpu_s, 3),
+        "output_tokens_per_s": round(tokens / found.wall_s, 1),
+        "output_tokens_per_cpu_s": round(tokens / found.cpu_s, 1),
+        "steps": len(found.steps),
+        "step_ms": _spread([wall for wall, _ in found.steps]),
+        "step_cpu_ms": _spread([cpu for _, cpu in found.steps]),
+        "share_of_time": {part: round(seconds / total, 4) for part, seconds in found.parts.items()},
+        "preemptions": found.preemptions,
+        "padding_tokens": found.padding_tokens,
+        "peak_rss_mib": _peak_rss_mib(),
+    }
+
+
+def machine_facts() -> dict[str, Any]:
+    """What a reader needs to judge the figures: processor, cores, versions, load."""
+    return {
+        "processor": _processor(),
+        "cores": usable_cores(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "load": [round(value, 2) for value in _load()],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _load() -> tuple[float, ...]:
+    import os
+
+    return os.getloadavg() if hasattr(os, "getloadavg") else ()
+
+
+def _peak_rss_mib() -> float:
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, float]:
+    values = [1000 * value for value in seconds] or [0.0]
+    return {
+        "min": round(min(values), 3),
+        "median": round(statistics.median(values), 3),
+        "max": round(max(values), 3),
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    defaults = RunnerConfig()
+    parser = argparse.ArgumentParser(prog="python -m model_runner bench", description=__doc__)
+    parser.add_argument("--model", default=defaults.model, help="smollm2, toy or a folder in Hugging Face form")
+    parser.add_argument("--workload", type=Path, required=True, help="JSON file with requests")
+    parser.add_argument("--policy", default="vllm-v1", help="preset (default vllm-v1)")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="policy field, repeatable")
+    parser.add_argument("--ignore-config", action="store_true", help="leave the file's policy fields aside")
+    parser.add_argument("--device", default=defaults.device, help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--dtype", default=defaults.dtype, help="auto, float32 or bfloat16")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1; 0 = all cores but one)")
+    parser.add_argument("--block-size", type=int, default=32, help="tokens of a KV block (default 32)")
+    parser.add_argument("--num-blocks", type=int, default=1024, help="KV blocks (default 1024)")
+    parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: what fits)")
+    parser.add_argument("--seed", type=int, default=0, help="of the toy model and of random prompts")
+    parser.add_argument("--golden", type=Path, help="JSON file with the expected tokens by request")
+    parser.add_argument("--tokens-out", type=Path, help="write the tokens of each request here")
+    parser.add_argument("--profile", action="store_true", help="run once more under the profiler for shares by part")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    return parser
