@@ -19,9 +19,10 @@ Mode = Callable[[Draft, SequenceView, SequenceView], Evict | None]
 VICTIMS: Final[Registry[Victim]] = Registry("preemption_victim")
 MODES: Final[Registry[Mode]] = Registry("preemption_mode")
 
-MAX_RULED_EVICTIONS: Final = 3
-"""A request evicted this often is passed over while others can go. Rules that look at size alone could otherwise
-evict the same two requests in turn for ever (fault F38); with the bound, the oldest of them progresses in the end."""
+MAX_FRUITLESS_EVICTIONS: Final = 3
+"""A request evicted this often without a token in between is passed over while others can go. Rules that look at size
+alone could otherwise evict the same two requests in turn for ever (fault F38). Once all are passed over the newest
+goes, so the oldest progresses and every request ends."""
 
 
 @VICTIMS.register("newest")
@@ -32,13 +33,11 @@ def newest(draft: Draft, candidates: Sequence[SequenceView]) -> SequenceView:
 
 @VICTIMS.register("lowest_priority")
 def lowest_priority(draft: Draft, candidates: Sequence[SequenceView]) -> SequenceView:
-    """The largest (priority, arrival time), as vLLM under its priority policy; of equals the first in the list.
+    """The largest (priority, arrival time, request_id): the last in the order of a priority queue, as in vLLM.
 
-    Of equals that were evicted too often, the one admitted last goes.
+    One order for both ends means that the most urgent request always progresses.
     """
-    worst = max((seq.priority, seq.arrival_time) for seq in candidates)
-    equals = [seq for seq in candidates if (seq.priority, seq.arrival_time) == worst]
-    return next((seq for seq in equals if seq.num_preemptions < MAX_RULED_EVICTIONS), equals[-1])
+    return max(candidates, key=lambda seq: (seq.priority, seq.arrival_time, seq.request_id))
 
 
 @VICTIMS.register("most_blocks")
@@ -55,7 +54,7 @@ def least_computed(draft: Draft, candidates: Sequence[SequenceView]) -> Sequence
 
 def spared(candidates: Sequence[SequenceView]) -> Sequence[SequenceView]:
     """Leave out those evicted too often; when that leaves nobody, only the newest may go."""
-    return [seq for seq in candidates if seq.num_preemptions < MAX_RULED_EVICTIONS] or candidates[-1:]
+    return [seq for seq in candidates if seq.fruitless_evictions < MAX_FRUITLESS_EVICTIONS] or candidates[-1:]
 
 
 @MODES.register("recompute")

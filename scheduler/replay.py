@@ -132,12 +132,13 @@ def _line(index: int, planned: Planned, snapshot: StepSnapshot) -> dict[str, Any
 
 
 def write_lines(path: Path, lines: Iterator[dict[str, Any]]) -> int:
-    """Write JSON lines, the file whole or not at all in view of a reader; returns how many. Raises OSError."""
-    partial = path.with_name(path.name + ".partial")
+    """Write JSON lines as they come, so that what was decided before an error is kept; returns how many.
+
+    Raises OSError when the file cannot be written.
+    """
     count = 0
-    with partial.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         for line in lines:
-            file.write(json.dumps(line, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
             count += 1
-    partial.replace(path)
     return count

@@ -23,7 +23,7 @@ from scheduler.preemption import REQUEUES
 from scheduler.queue import WaitingQueue
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State
-from scheduler.snapshot import RequestRecord, StepSnapshot
+from scheduler.snapshot import RequestRecord, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepResult
 from scheduler.tables import RunningColumns, WaitingColumns
 from scheduler.validation import request_problem
@@ -133,6 +133,15 @@ class Scheduler:
     def block_tables(self) -> dict[str, tuple[int, ...]]:
         """Blocks of each running request, in order of position."""
         return {seq.request_id: seq.block_table for seq in self._running}
+
+    @property
+    def totals(self) -> Totals:
+        """The counters so far."""
+        return self._books.totals()
+
+    def sequences(self) -> tuple[list[Sequence], list[Sequence], dict[str, Sequence]]:
+        """(running, waiting, all live by id): copies of the lists, for ``invariants`` only; not to be written."""
+        return list(self._running), list(self._waiting), dict(self._live)
 
     # What a driver may ask for. Bad input is an outcome, never an exception.
 
@@ -504,6 +513,7 @@ class Scheduler:
         self._running.remove(seq)
         seq.state = State.PREEMPTED
         seq.num_preemptions += 1
+        seq.fruitless_evictions += 1
         seq.preempted_at = now
         if REQUEUES[self._policy.preemption_requeue].front:
             self._front_rank -= 1
@@ -571,6 +581,7 @@ class Scheduler:
             seq.num_tokens += 1
             seq.num_output_tokens += 1
             seq.last_token_time = now
+            seq.fruitless_evictions = 0
             if seq.first_token_time is None:
                 seq.first_token_time = now
                 self._running_columns.members_changed = True

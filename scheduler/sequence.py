@@ -24,7 +24,7 @@ class SequenceView(Protocol):
     capacity: tokens its blocks can hold. max_total_tokens: KV slots it can ever need, prompt + max_tokens - 1, because
     the last sampled token is never computed. order_time: arrival, or the last eviction under requeue "back".
     rank: place in first-come order; an eviction to the front gets a rank below all others.
-    held: all tokens made, kept only until its static batch ends.
+    fruitless_evictions: evictions since its last token. held: all tokens made, kept only until its static batch ends.
     """
 
     @property
@@ -51,6 +51,8 @@ class SequenceView(Protocol):
     def max_total_tokens(self) -> int: ...
     @property
     def num_preemptions(self) -> int: ...
+    @property
+    def fruitless_evictions(self) -> int: ...
     @property
     def block_table(self) -> tuple[int, ...]: ...
     @property
@@ -79,6 +81,7 @@ class Sequence:
         "end_reason",
         "first_scheduled_time",
         "first_token_time",
+        "fruitless_evictions",
         "held",
         "high_water",
         "last_token_time",
@@ -142,6 +145,7 @@ class Sequence:
         self.preempted_at: float | None = None
         self.preempted_s = 0.0
         self.num_preemptions = 0
+        self.fruitless_evictions = 0
         self.recompute_tokens = 0
         self.padding_tokens = 0
         self.policy_version = 0

@@ -76,20 +76,28 @@ class Simulation:
 
         Raises StalledError when nothing is planned although no more requests will come.
         """
-        scheduler = self.scheduler
+        scheduler, stalled = self.scheduler, 0
         while self._next < len(self._arrivals) or scheduler.has_unfinished:
             self._arrive()
             planned = self._plan()
             sampled = dict.fromkeys(planned.step.sampling_ids, FILLER_TOKEN)
             snapshot = scheduler.update(StepResult(planned.step.step_id, sampled))
             yield planned, snapshot
-            if self._next == len(self._arrivals) and planned.step.is_empty and scheduler.has_unfinished:
-                row = snapshot.waiting[0]
-                raise StalledError(
-                    f"step {self._index}: nothing can be planned any more; {row.request_id} waits: {row.reason} "
-                    f"({row.needed_blocks} blocks needed, {row.free_blocks} free)"
-                )
             self._index += 1
+            moved = not planned.step.is_empty or planned.step.preempted or snapshot.finished
+            waits = scheduler.has_unfinished and self._next == len(self._arrivals)
+            stalled = stalled + 1 if waits and not moved else 0
+            if stalled > 1:
+                raise StalledError(self._why_stalled(snapshot))
+
+    def _why_stalled(self, snapshot: StepSnapshot) -> str:
+        if not len(snapshot.waiting):
+            return f"step {self._index}: {snapshot.running[0].request_id} runs, but no token can be planned for it"
+        row = snapshot.waiting[0]
+        return (
+            f"step {self._index}: nothing can be planned any more; {row.request_id} waits: {row.reason} "
+            f"({row.needed_blocks} blocks needed, {row.free_blocks} free)"
+        )
 
     def _arrive(self) -> None:
         self.clock.now = float(self._index)

@@ -1,0 +1,134 @@
+"""The books, checked: cheap enough for every step of a test (goal R1), and for a dump when something broke."""
+
+from __future__ import annotations
+
+from scheduler.block_pool import InvariantError
+from scheduler.scheduler import Scheduler
+from scheduler.sequence import Sequence, State
+from scheduler.snapshot import StepSnapshot
+from scheduler.step import ScheduleStep
+
+
+def check(scheduler: Scheduler) -> None:
+    """Raise InvariantError when the scheduler's state contradicts itself.
+
+    Blocks are free or owned once, and owned by running requests only, each just large enough for its table; every
+    live request is in exactly one list; counts and times are in order; the request totals add up (goal R2).
+    """
+    scheduler.pool.check()
+    running, waiting, live = scheduler.sequences()
+    _check_lists(running, waiting, live)
+    owned: dict[int, str] = {}
+    for seq in live.values():
+        _check_sequence(seq, scheduler.pool.block_size)
+        for block in seq.block_table:
+            _require(block not in owned, f"block {block} is in the tables of {owned.get(block)} and {seq.request_id}")
+            _require(
+                scheduler.pool.owner(block) == seq.request_id, f"block {block} of {seq.request_id} has another owner"
+            )
+            owned[block] = seq.request_id
+    _require(
+        len(owned) == scheduler.pool.num_used_blocks,
+        f"{len(owned)} blocks in tables, {scheduler.pool.num_used_blocks} in use",
+    )
+    slots = [seq.slot for seq in running]
+    _require(len(set(slots)) == len(slots), f"two running requests share a slot: {slots}")
+    totals = scheduler.totals
+    ended = totals.finished + totals.aborted + totals.rejected
+    _require(
+        totals.submitted == ended + len(running) + len(waiting),
+        f"{totals.submitted} submitted, {ended} ended, {len(running)} running, {len(waiting)} waiting",
+    )
+
+
+def check_step(scheduler: Scheduler, step: ScheduleStep, *, running_before: int) -> None:
+    """Raise InvariantError when a step, right after ``schedule``, breaks a limit of the policy in force.
+
+    running_before: running requests before planning; above a lowered ``max_num_seqs`` the number may only fall.
+    """
+    policy = scheduler.policy
+    planned = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
+    _require(
+        planned <= policy.max_num_batched_tokens, f"{planned} tokens planned, {policy.max_num_batched_tokens} allowed"
+    )
+    running, waiting, live = scheduler.sequences()
+    allowed = max(policy.max_num_seqs, running_before)
+    _require(len(running) <= allowed, f"{len(running)} running, {allowed} allowed")
+    by_id = {seq.request_id: seq for seq in running}
+    for request_id, count in step.num_scheduled_tokens.items():
+        seq = by_id.get(request_id)
+        _require(seq is not None, f"{request_id} is planned but does not run")
+        assert seq is not None
+        _require(count >= 1, f"{request_id} is planned with {count} tokens")
+        _require(len(step.token_ids[request_id]) == count, f"{request_id} has {count} tokens but other token ids")
+        _require(
+            step.positions_start[request_id] + count == seq.num_computed_tokens, f"{request_id} has a gap in positions"
+        )
+        _require(step.block_tables[request_id] == seq.block_table, f"{request_id} is planned with another block table")
+        samples = seq.num_computed_tokens == seq.num_tokens
+        _require(samples == (request_id in step.sampling_ids), f"{request_id} samples at the wrong time")
+    for request_id in step.preempted:
+        gone = request_id not in live or live[request_id].state is State.PREEMPTED
+        _require(gone and request_id not in step.num_scheduled_tokens, f"{request_id} is evicted and still planned")
+    _require(len(set(step.preempted)) == len(step.preempted), "a request is evicted twice in a step")
+    _require(not set(step.new) & set(step.resumed), "a request is new and resumed")
+    _require(len(waiting) + len(running) == len(live), "a request is in no list")
+
+
+def check_snapshot(snapshot: StepSnapshot) -> None:
+    """Raise InvariantError when a snapshot contradicts itself (goals R2, R15)."""
+    totals = snapshot.totals
+    ended = totals.finished + totals.aborted + totals.rejected
+    _require(
+        totals.submitted == ended + snapshot.num_waiting + len(snapshot.running),
+        f"step {snapshot.step_id}: {totals.submitted} submitted, {ended} ended, {snapshot.num_waiting} waiting, "
+        f"{len(snapshot.running)} running",
+    )
+    _require(snapshot.num_used_blocks + snapshot.num_free_blocks == snapshot.num_blocks, "blocks used + free != all")
+    _require(0.0 <= snapshot.kv_cache_usage <= 1.0, f"kv_cache_usage is {snapshot.kv_cache_usage}")
+    in_tables = sum(len(table) for table in snapshot.running.block_ids)
+    _require(in_tables == snapshot.num_used_blocks, f"{in_tables} blocks in rows, {snapshot.num_used_blocks} in use")
+    _require(0 <= snapshot.filled_tokens <= snapshot.allocated_tokens, "more tokens filled than allocated")
+    _require(set(snapshot.running.request_id).isdisjoint(snapshot.waiting.request_id), "a request runs and waits")
+
+
+def check_empty(scheduler: Scheduler) -> None:
+    """Raise InvariantError unless everything has ended and nothing is kept (goal R4)."""
+    check(scheduler)
+    running, waiting, live = scheduler.sequences()
+    _require(not running and not waiting and not live, "requests are left")
+    _require(scheduler.pool.num_free_blocks == scheduler.pool.num_blocks, "blocks are left")
+
+
+def _check_lists(running: list[Sequence], waiting: list[Sequence], live: dict[str, Sequence]) -> None:
+    ids = [seq.request_id for seq in running] + [seq.request_id for seq in waiting]
+    _require(len(set(ids)) == len(ids), "a request is twice in the lists")
+    _require(set(ids) == set(live), "lists and map of live requests differ")
+    for seq in running:
+        _require(seq.state is State.RUNNING, f"{seq.request_id} is in the running list as {seq.state.value}")
+    for seq in waiting:
+        _require(seq.state in (State.WAITING, State.PREEMPTED), f"{seq.request_id} waits as {seq.state.value}")
+        _require(not seq.block_table, f"{seq.request_id} waits and owns blocks")
+        _require(seq.num_computed_tokens == 0, f"{seq.request_id} waits and has computed tokens")
+
+
+def _check_sequence(seq: Sequence, block_size: int) -> None:
+    name = seq.request_id
+    _require(
+        0 <= seq.num_computed_tokens <= seq.num_tokens, f"{name} computed {seq.num_computed_tokens} of {seq.num_tokens}"
+    )
+    _require(
+        seq.num_tokens == len(seq.token_ids), f"{name} has {len(seq.token_ids)} token ids, counts {seq.num_tokens}"
+    )
+    _require(seq.num_tokens == seq.num_prompt_tokens + seq.num_output_tokens, f"{name} has tokens of no kind")
+    _require(seq.num_output_tokens <= seq.max_tokens, f"{name} has {seq.num_output_tokens} of {seq.max_tokens} tokens")
+    _require(seq.num_computed_tokens <= seq.capacity, f"{name} computed more than its blocks hold")
+    _require(seq.capacity == len(seq.block_table) * block_size, f"{name} has a wrong capacity")
+    times = (seq.first_scheduled_time, seq.first_token_time, seq.last_token_time)
+    known = [moment for moment in times if moment is not None]
+    _require(known == sorted(known), f"{name} has times out of order: {times}")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvariantError(message)

@@ -1,0 +1,47 @@
+"""Preset ``vllm-v1`` decides exactly what vLLM's V1 scheduler decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.__main__ import main
+from tests.scheduler.reference_vllm import run
+from tests.scheduler.workloads import random_workload
+
+TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "vllm"
+NAMES = {"running": "running_after", "waiting": "waiting_after"}
+
+
+def replay(tmp_path: Path, workload: Path, *flags: str) -> list[dict]:
+    out = tmp_path / "steps.jsonl"
+    assert main(["replay", str(workload), "--policy", "vllm-v1", "--out", str(out), *flags]) == 0
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="vLLM's traces are not here")
+@pytest.mark.parametrize("name", ["w2_tight_preempt", "x7_priority_tight"])
+def test_replay_gives_vllms_own_trace_step_by_step(name: str, tmp_path: Path) -> None:
+    steps = replay(tmp_path, TRACES / f"{name}_workload.json", "--max-model-len", "2048")
+    trace = json.loads((TRACES / f"{name}_trace.json").read_text(encoding="utf-8"))["steps"]
+    assert len(steps) == len(trace)
+    for ours, theirs in zip(steps, trace, strict=True):
+        assert list(ours["num_scheduled_tokens"]) == theirs["order"]
+        assert ours == {field: theirs[NAMES.get(field, field)] for field in ours}
+
+
+@pytest.mark.parametrize("block_of_seeds", range(8))
+def test_replay_gives_the_reference_rules_schedule_on_random_workloads(block_of_seeds: int, tmp_path: Path) -> None:
+    evictions = 0
+    for seed in range(block_of_seeds * 60, (block_of_seeds + 1) * 60):
+        workload = random_workload(seed)
+        path = tmp_path / "workload.json"
+        path.write_text(json.dumps(workload), encoding="utf-8")
+        expected = run(workload["config"], workload["requests"])
+        steps = replay(tmp_path, path)
+        assert steps == expected, f"seed {seed}"
+        assert [list(s["num_scheduled_tokens"]) for s in steps] == [list(s["num_scheduled_tokens"]) for s in expected]
+        evictions += sum(len(step["preempted"]) for step in steps)
+    assert evictions > 100, "the workloads must be tight enough to tell right from wrong"

@@ -1,0 +1,44 @@
+"""Random workloads in the form of a workload file, for comparisons with the reference rules."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+def random_workload(seed: int) -> dict[str, Any]:
+    """One workload: block sizes 1 to 32, pools barely larger than one request up to roomy, every vLLM option drawn."""
+    rng = random.Random(seed)
+    block_size = rng.choice((1, 2, 3, 4, 7, 8, 16, 32))
+    longest_prompt = rng.choice((4, 16, 60, 120))
+    longest_output = rng.choice((2, 12, 40, 90))
+    by_priority = rng.random() < 0.4
+    spread = rng.choice((0, 3, 12, 40))
+    requests = []
+    for index in range(rng.randint(1, 18)):
+        request = {
+            "id": f"r{index:02}",
+            "arrival_step": rng.randint(0, spread),
+            "prompt_len": rng.randint(1, longest_prompt),
+            "output_len": rng.randint(1, longest_output),
+        }
+        if by_priority:
+            request["priority"] = rng.randint(0, 3)
+        requests.append(request)
+    largest = max(-(-(r["prompt_len"] + r["output_len"] - 1) // block_size) for r in requests)
+    longest = max(r["prompt_len"] + r["output_len"] for r in requests)
+    chunked = rng.random() < 0.75
+    budget = rng.choice((1, 3, 8, 16, 32, 64, 256))
+    config = {
+        "num_blocks": largest + rng.choice((0, 0, 1, 2, largest // 2, largest * 3)),
+        "block_size": block_size,
+        "max_model_len": longest + rng.choice((0, 1, 500)),
+        "max_num_seqs": rng.choice((1, 2, 4, 8, 16)),
+        "max_num_batched_tokens": budget if chunked else max(budget, longest),
+        "enable_chunked_prefill": chunked,
+        "long_prefill_token_threshold": rng.choice((0, 0, 1, 4, 10, 40)),
+        "watermark": rng.choice((0.0, 0.0, 0.01, 0.05, 0.2)),
+        "scheduler_reserve_full_isl": rng.random() < 0.6,
+        "policy": "priority" if by_priority else "fcfs",
+    }
+    return {"config": config, "requests": requests}
