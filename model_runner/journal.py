@@ -6,10 +6,11 @@ and goes on from there. It ends here exactly once.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit
 from model_runner.views import RequestView, SubmitOutcome
@@ -71,6 +72,9 @@ class Journal:
             if len(self._unfinished) >= self._max_unfinished:
                 reason = f"requests: {len(self._unfinished)} are unfinished, at most {self._max_unfinished} are taken"
                 return SubmitOutcome(False, reasons=(reason,))
+            if sampling.seed is None:
+                # Drawn here: a worker that dies before its answer came must not change what is sampled.
+                sampling = replace(sampling, seed=secrets.randbits(31))
             self._count += 1
             request_id = f"r{self._count}"
             is_text = isinstance(prompt, str)
@@ -237,6 +241,7 @@ def _view(entry: _Entry, states: Mapping[str, str]) -> RequestView:
         text=entry.pieces[0] if entry.pieces else "",
         tokens=tuple(entry.tokens),
         max_tokens=entry.sampling.max_tokens,
+        seed=entry.sampling.seed,
         priority=entry.priority,
         state=state,
         outcome=entry.outcome,

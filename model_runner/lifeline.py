@@ -1,7 +1,8 @@
-"""The worker's ties to life: it ends with its parent, on a signal, and shows every half second that it is alive.
+"""The worker's ties to life: it ends with its parent, on a signal, and shows four times a second that it is alive.
 
 Standard input is the parent's pipe: its end means the parent is gone, however it died. Standard output carries one
-``Hello`` and then a beat a line, from a thread of its own, so that a long step is not mistaken for a dead process.
+``Hello``, the load's progress, and a beat a line from a thread of its own, so that a long step is not mistaken for a
+dead process.
 All that is installed before anything slow is imported, so it holds during a model's load too.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from model_runner.messages import Hello
+from model_runner.messages import Hello, LoadProgress
 from model_runner.transport import remove_socket_dir
 
 BEAT_S = 0.25
@@ -59,6 +60,10 @@ class Lifeline:
         """Tell the parent where this worker listens, and beat from now on."""
         self._write(msgspec.json.encode(hello) + b"\n")
         self._thread("beat", self._beat)
+
+    def progress(self, progress: LoadProgress) -> None:
+        """Tell the parent how far the start has come."""
+        self._write(msgspec.json.encode(progress) + b"\n")
 
     def stop_with(self, stop: Callable[[], None]) -> None:
         """From now on a signal calls ``stop`` and lets the step in flight end; before, it ends the process at once."""

@@ -14,11 +14,9 @@ import zmq
 
 from model_runner.messages import (
     SCHEMA_VERSION,
-    TOPIC_PROGRESS,
     TOPIC_SNAPSHOT,
     Command,
     EngineSnapshot,
-    LoadProgress,
     Reply,
     RequestState,
 )
@@ -122,14 +120,12 @@ class ReaderLink:
             sock.setsockopt(zmq.SNDHWM, hwm)
             sock.setsockopt(zmq.RCVHWM, hwm)
         self.sub.setsockopt(zmq.SUBSCRIBE, TOPIC_SNAPSHOT)
-        self.sub.setsockopt(zmq.SUBSCRIBE, TOPIC_PROGRESS)
         self.dealer.connect(commands)
         self.sub.connect(snapshots)
         self.unreadable = 0
         self._encoder = msgspec.msgpack.Encoder()
         self._replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
-        self._snapshots: msgspec.msgpack.Decoder[EngineSnapshot] = msgspec.msgpack.Decoder(EngineSnapshot)
-        self._progress: msgspec.msgpack.Decoder[LoadProgress] = msgspec.msgpack.Decoder(LoadProgress)
+        self._decoder: msgspec.msgpack.Decoder[EngineSnapshot] = msgspec.msgpack.Decoder(EngineSnapshot)
 
     def send(self, command: Command) -> bool:
         """Send a command; False when the engine has not read so many that no more fit, try later."""
@@ -149,19 +145,16 @@ class ReaderLink:
                 self.unreadable += 1
         return found
 
-    def messages(self) -> list[Received | LoadProgress]:
-        """Snapshots and load progress that are there now. What is not whole and valid is counted and left out.
+    def snapshots(self) -> list[Received]:
+        """The snapshots that are there now. What is not whole and valid is counted and left out.
 
         Raises SchemaError when the engine speaks another version of the messages.
         """
-        found: list[Received | LoadProgress] = []
-        for topic, *rest in _receive(self.sub):
+        found: list[Received] = []
+        for frames in _receive(self.sub):
+            payload = frames[1] if len(frames) == 2 else b""
             try:
-                payload = rest[0] if len(rest) == 1 else b""
-                if topic == TOPIC_PROGRESS:
-                    found.append(self._progress.decode(payload))
-                    continue
-                snapshot = self._snapshots.decode(payload)
+                snapshot = self._decoder.decode(payload)
             except msgspec.MsgspecError:
                 self.unreadable += 1
                 continue

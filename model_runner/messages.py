@@ -1,8 +1,9 @@
 """What travels between the worker process and the app: commands one way, snapshots the other. MessagePack by msgspec.
 
-Three kinds of traffic. Commands go DEALER -> ROUTER and each gets exactly one ``Reply``. Snapshots and load progress go
-out on PUB under a topic; a reader may be late, dead or absent without the engine noticing. A reader that sees a gap in
-``seq`` sends ``Resync`` and gets what it missed.
+Three kinds of traffic. Commands go DEALER -> ROUTER and each gets exactly one ``Reply``. Snapshots go out on PUB; a
+reader may be late, dead or absent without the engine noticing. A reader that sees a gap in ``seq`` sends ``Resync`` and
+gets what it missed. Before the engine runs, the worker tells its starter on its standard output where it listens
+(``Hello``) and how far it has come (``LoadProgress``), one JSON object a line.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ SCHEMA_VERSION = 1
 """Raised whenever a field changes meaning; a reader refuses another version instead of guessing."""
 
 TOPIC_SNAPSHOT = b"snapshot"
-TOPIC_PROGRESS = b"progress"
 
 ENGINE_FAILED = "engine_failed"
 """``Reply.kind`` of a command that reached an engine which no longer steps."""

@@ -25,7 +25,7 @@ from model_runner.health import StallWatch
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import CaughtUp, ReaderLink, Received, SchemaError, SnapshotFeed
-from model_runner.messages import Command, LoadProgress, Reply, Resync, SetPolicy, Shutdown, Submit
+from model_runner.messages import Command, Reply, Resync, SetPolicy, Shutdown, Submit
 from model_runner.traffic import TrafficSource
 from model_runner.views import ClientPhase, ClientState
 from model_runner.waker import Waker
@@ -74,6 +74,7 @@ class Supervisor:
         self.traffic: TrafficSource | None = None
         self._config = config
         self._policy = policy
+        self._next_policy: SchedulerPolicy | None = None
         self._history = history
         self._journal = journal
         self._command = command
@@ -90,7 +91,6 @@ class Supervisor:
         self._base: ClientPhase = "starting"
         self._message = ""
         self._detail: tuple[str, ...] = ()
-        self._progress: float | None = None
         self._restarts = 0
         self._restart_text = ""
         self._start_at: float | None = None
@@ -130,7 +130,7 @@ class Supervisor:
     @property
     def policy(self) -> SchedulerPolicy:
         """The policy in force, or that of the next start."""
-        return self._policy
+        return self._next_policy or self._policy
 
     @property
     def is_live(self) -> bool:
@@ -145,9 +145,15 @@ class Supervisor:
         return future
 
     def set_next_policy(self, policy: SchedulerPolicy) -> SchedulerPolicy:
-        """The policy that the next worker starts with; its version follows the present one."""
-        self._policy = replace(policy, version=self._policy.version + 1)
-        return self._policy
+        """The policy for the next worker, or for this one as soon as it is live; its version follows the present."""
+        policy = replace(policy, version=self._policy.version + 1)
+        self._next_policy = policy
+        self._waker.wake()
+        return policy
+
+    def _take_next_policy(self) -> SchedulerPolicy | None:
+        policy, self._next_policy = self._next_policy, None
+        return policy
 
     def restart(self, config: RunnerConfig) -> None:
         """End this worker, start one with another configuration, go on with what is unfinished."""
@@ -231,7 +237,7 @@ class Supervisor:
         run_id = f"run-{next(self._run_numbers)}-{int(time.time() * 1000):x}"
         self._start_at = None
         self._feed, self._stall = SnapshotFeed(), StallWatch()
-        self._progress = None
+        self._policy = self._take_next_policy() or self._policy
         self._worker = WorkerProcess(run_id, self._config, self._policy, self._waker.wake, self._command)
 
     def _connect(self, worker: WorkerProcess) -> None:
@@ -244,17 +250,12 @@ class Supervisor:
         for reply in link.replies():
             self._on_reply(reply)
         try:
-            messages = link.messages()
+            snapshots = link.snapshots()
         except SchemaError as error:
             self._give_up(str(error))
             return
-        for message in messages:
-            if isinstance(message, LoadProgress):
-                self._progress = message.fraction
-                if not self._restart_text:
-                    self._message = message.message
-                continue
-            received = self._feed.take(message)
+        for snapshot in snapshots:
+            received = self._feed.take(snapshot)
             if received is not None:
                 self._journal.apply(received.snapshot)
                 self._show(received)
@@ -317,7 +318,6 @@ class Supervisor:
                 self._history.mark("restart", self._restart_text)
             self._restart_text = self._message = ""
             self._detail = ()
-            self._progress = None
         if not snapshot.heartbeat or now - self._live_since > 5.0:
             self._start_failures = 0
 
@@ -412,6 +412,9 @@ class Supervisor:
         latest = self._history.latest
         if latest is None or latest.phase in ("failed", "stopping"):
             return
+        policy = self._take_next_policy()
+        if policy is not None:
+            self._send(SetPolicy(0, policy))
         for submit in self._journal.unsent(latest.info.model, SUBMITS_A_TURN):
             if not self._send(submit):
                 return
@@ -439,7 +442,11 @@ class Supervisor:
         phase, message = self._phase_now(now)
         old = self._state
         since = old.since if old.phase == phase else time.time()
-        self._state = ClientState(phase, since, None, message, self._progress, self._restarts, self._detail)
+        told = self._worker.progress if self._worker is not None and not self.is_live else None
+        if told is not None and phase == "loading":
+            message = told.message
+        progress = None if told is None else told.fraction
+        self._state = ClientState(phase, since, None, message, progress, self._restarts, self._detail)
 
     def _phase_now(self, now: float) -> tuple[ClientPhase, str]:
         latest = self._history.latest

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from model_runner.messages import TOPIC_PROGRESS, TOPIC_SNAPSHOT, Command, EngineSnapshot, LoadProgress, Reply
+from model_runner.messages import TOPIC_SNAPSHOT, Command, EngineSnapshot, Reply
 
 SNAPSHOT_HWM = 256
 """Snapshots one slow reader may have in flight before PUB drops for it."""
@@ -175,10 +175,6 @@ class EngineTransport:
     def missed(self, after_seq: int) -> tuple[bytes, ...]:
         """The encoded snapshots after a sequence number, oldest first, as far as they are kept."""
         return self.ring.after(after_seq)
-
-    def publish_progress(self, progress: LoadProgress) -> None:
-        """Send how far the start has come."""
-        self._pub.send_multipart([TOPIC_PROGRESS, self._encoder.encode(progress)], zmq.NOBLOCK)
 
     def close(self) -> None:
         """Close both sockets at once; what nobody has read by then is dropped."""

@@ -80,6 +80,7 @@ class RequestView:
     """One request as its user sees it.
 
     origin: "user", "traffic" or "api". prompt_text: "" for a prompt given as token ids. tokens: output token ids.
+    seed: of its sampling, drawn where the user gave none.
     state: "queued" (not yet with a worker), "waiting", "preempted", "running" or, once ended, the outcome.
     outcome: "" until it ended, then "finished", "aborted" or "rejected"; reason: "length", "stop" or a sentence.
     submitted_at: seconds since the epoch. num_restarts: workers it outlived. record: its life in numbers, once ended.
@@ -92,6 +93,7 @@ class RequestView:
     text: str
     tokens: tuple[int, ...]
     max_tokens: int | None
+    seed: int | None
     priority: int
     state: str
     outcome: str

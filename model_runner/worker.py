@@ -77,7 +77,7 @@ def _serve(spec: WorkerSpec, lifeline: Lifeline, start: Start) -> int:
         lifeline.hello(Hello(spec.run_id, os.getpid(), addresses.commands, addresses.snapshots))
 
         def progress(stage: str, fraction: float, message: str) -> None:
-            transport.publish_progress(LoadProgress(spec.run_id, stage, fraction, message))
+            lifeline.progress(LoadProgress(spec.run_id, stage, fraction, message[:500]))
 
         started = start(spec, transport, progress)
         try:
@@ -106,10 +106,13 @@ def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progres
             raise
         note = _toy_note(error)
         runner = ModelRunner.load(replace(spec.config, model=TOY_MODEL), progress=progress)
-    values = {name: str(value) if isinstance(value, str) else value for name, value in asdict(runner.info).items()}
-    if note:
-        values["model_note"] = note
-    info = EngineInfo(run_id=spec.run_id, pid=os.getpid(), **values)
+    values = asdict(runner.info) | ({"model_note": note} if note else {})
+    # By the types of the message: what a library calls a version may be more than a plain text.
+    info = msgspec.convert(
+        {"run_id": spec.run_id, "pid": os.getpid()}
+        | {k: str(v) if isinstance(v, str) else v for k, v in values.items()},
+        EngineInfo,
+    )
     engine = build_engine(spec, runner, runner.tokenizer, info, transport)
     return Started(engine, runner.close)
 

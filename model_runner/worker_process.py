@@ -17,7 +17,7 @@ from typing import IO
 import msgspec
 
 from model_runner.config import RunnerConfig
-from model_runner.messages import Hello, WorkerSpec
+from model_runner.messages import Hello, LoadProgress, WorkerSpec
 from model_runner.transport import make_socket_dir, remove_socket_dir
 from scheduler import SchedulerPolicy
 
@@ -45,6 +45,7 @@ class WorkerProcess:
         self.started = time.monotonic()
         self.last_beat = self.started
         self.hello: Hello | None = None
+        self.progress: LoadProgress | None = None
         self._wake = wake
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._socket_dir = make_socket_dir()
@@ -119,9 +120,13 @@ class WorkerProcess:
     def _read_stdout(self) -> None:
         for line in self._lines(self._process.stdout):
             self.last_beat = time.monotonic()
-            if self.hello is None and line.startswith(b"{"):
+            if not line.startswith(b"{"):
+                continue
+            if self.hello is None:
                 self.hello = msgspec.json.decode(line, type=Hello)
-                self._wake()
+            else:
+                self.progress = msgspec.json.decode(line, type=LoadProgress)
+            self._wake()
         self._wake()
 
     def _read_stderr(self) -> None:

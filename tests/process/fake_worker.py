@@ -1,6 +1,6 @@
 """A worker process with the real loop, wire and scheduler, and a device that answers at once: it starts in no time.
 
-Run as ``python fake_worker.py [--fail] [--hang-load] [--step-s S] [--error-at N] SPEC``.
+Run as ``python fake_worker.py [--crash | --refuse | --hang-load] [--step-s S] [--error-at N] SPEC``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 from fakes import FakeRunner, engine_info
 

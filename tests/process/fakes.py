@@ -13,7 +13,7 @@ from model_runner.messages import Command, EngineInfo, EngineSnapshot, Reply
 from model_runner.outputs import Outputs
 from model_runner.tokenizer import ByteTokenizer
 from model_runner.transport import Incoming, SnapshotRing
-from scheduler import ScheduleStep, SchedulerPolicy, StepResult
+from scheduler import SchedulerPolicy, ScheduleStep, StepResult
 from scheduler.scheduler import Scheduler
 
 

@@ -1,0 +1,95 @@
+"""The client's parts without a process: history, journal and the watch for stalls, each within its bounds."""
+
+from __future__ import annotations
+
+import msgspec
+from fakes import Bench
+from helpers import length
+
+from model_runner.health import StallWatch
+from model_runner.history import History
+from model_runner.journal import Journal
+from model_runner.messages import Abort, Reply, Submit
+from scheduler import SchedulerPolicy
+
+
+def snapshots(count=30, policy=None, **pool):
+    bench = Bench(policy, **pool)
+    bench.transport.send(Submit(1, "r1", length(count), prompt_token_ids=(1, 2, 3)))
+    bench.run_for(3.0)
+    return bench.published
+
+
+def test_history_keeps_steps_only_within_count_and_bytes_and_shares_nothing_mutable():
+    history = History(max_steps=10)
+    for snapshot in snapshots():
+        history.add(snapshot, 100)
+    assert [s.step.step_id for s in history.steps()] == list(range(21, 31))
+    assert [s.step.step_id for s in history.steps(3)] == [28, 29, 30]
+    assert history.steps(0) == ()
+    assert history.latest.heartbeat
+    small = History(max_bytes=350)
+    for snapshot in snapshots():
+        small.add(snapshot, 100)
+    assert len(small.steps()) == 3
+
+
+def test_requests_of_another_model_start_again_and_those_of_the_same_go_on():
+    journal = Journal()
+    outcome = journal.add("some text", length(5), priority=0, chat=True, origin="user")
+    (first,) = journal.unsent("a", 10)
+    assert (first.prompt_text, first.prior_output_token_ids) == ("some text", ())
+    journal.sent(outcome.request_id)
+    assert journal.unsent("a", 10) == []
+    journal.answered(outcome.request_id, Reply(1, True, 1, prompt_token_ids=(7, 8)))
+    step = msgspec.structs.replace(snapshots()[0], text_deltas={outcome.request_id: "x"})
+    journal.apply(step)
+    assert journal.worker_lost() == 1
+    (same,) = journal.unsent("a", 10)
+    assert same.prompt_token_ids == (7, 8)
+    assert len(same.prior_output_token_ids) == 1
+    assert journal.view(outcome.request_id, {}).text == "x"
+    (other,) = journal.unsent("b", 10)
+    assert (other.prompt_text, other.prompt_token_ids) == ("some text", None)
+    assert other.prior_output_token_ids == ()
+    assert journal.view(outcome.request_id, {}).text == ""
+
+
+def test_journal_keeps_only_the_newest_that_ended():
+    journal = Journal(kept_ended=3)
+    for _ in range(10):
+        request_id = journal.add((1,), length(1), priority=0, chat=False, origin="user").request_id
+        journal.answered(request_id, Reply(1, False, 1, ("no",)))
+    assert [view.request_id for view in journal.views(100, {})] == ["r8", "r9", "r10"]
+    assert journal.num_unfinished == journal.num_unsent == 0
+
+
+def stuck(policy, seconds=5.0):
+    bench = Bench(policy)
+    watch = StallWatch()
+    bench.transport.send(Submit(1, "r1", length(5), prompt_token_ids=(1, 2, 3)))
+    bench.turns(1)
+    bench.run_for(seconds)
+    for snapshot in bench.published:
+        watch.observe(snapshot, snapshot.wall_time)
+    return bench, watch
+
+
+def test_r17_work_without_progress_is_a_stall_with_the_pool_equation_in_words():
+    bench, watch = stuck(SchedulerPolicy(admission_paused=True))
+    text = watch.verdict(bench.now.seconds)
+    assert "0 used + 64 free = 64" in text
+    assert "0 running, 1 waiting" in text
+    assert "r1 is first" in text
+    bench.transport.send(Abort(2, None))
+    bench.run_for(1.0)
+    watch.observe(bench.published[-1], bench.now.seconds)
+    assert watch.verdict(bench.now.seconds) == ""
+
+
+def test_r17_a_missing_heartbeat_is_a_stall_and_a_pause_is_none():
+    bench, watch = stuck(SchedulerPolicy(paused=True))
+    assert watch.verdict(bench.now.seconds) == ""
+    assert "no snapshot for" in watch.verdict(bench.now.seconds + 3.0)
+    bench, watch = stuck(SchedulerPolicy())
+    assert watch.verdict(bench.now.seconds) == ""
