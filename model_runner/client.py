@@ -45,7 +45,6 @@ class RunnerClient:
             self._config, policy or SchedulerPolicy(), self._history, self._journal, worker_command
         )
         self._traffic = TrafficSource(self._arrive, self._traffic_changed, traffic)
-        self._supervisor.traffic = self._traffic
         self._lifetime = threading.Lock()
         self._started = False
         self._closed = False
@@ -57,7 +56,7 @@ class RunnerClient:
                 return
             self._started = True
             atexit.register(self.close)
-            self._supervisor.start()
+            self._supervisor.start(self._traffic)
 
     def close(self) -> None:
         """End worker, thread and files, within a few seconds. A second call does nothing."""

@@ -15,18 +15,18 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import msgspec
 import zmq
 
 from model_runner.config import RunnerConfig
+from model_runner.conversation import Conversation
 from model_runner.health import StallWatch
 from model_runner.history import History
 from model_runner.journal import Journal
-from model_runner.link import CaughtUp, ReaderLink, Received, SchemaError, SnapshotFeed
-from model_runner.messages import Command, Reply, Resync, SetPolicy, Shutdown, Submit
-from model_runner.traffic import TrafficSource
+from model_runner.link import CaughtUp, Received, SchemaError
+from model_runner.messages import Command, Reply, SetPolicy, Shutdown, Submit
+from model_runner.traffic import TrafficClock, TrafficSource
 from model_runner.views import ClientPhase, ClientState
 from model_runner.waker import Waker
 from model_runner.worker_process import DEFAULT_COMMAND, WorkerProcess
@@ -42,22 +42,11 @@ MAX_START_FAILURES = 3
 EXIT_CANNOT_START = 2
 STORM_DEATHS, STORM_WINDOW_S, STORM_PAUSE_S = 10, 60.0, 2.0
 """So many deaths in the window, and each further start waits a while."""
-RESYNC_TIMEOUT_S = 2.0
 POLL_S = 0.05
 END_TIMEOUT_S = 2.0
-EXTRAPOLATE_S = 0.5
 SUBMITS_A_TURN = 64
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A command on its way: to whom its answer goes, and since when."""
-
-    command: Command
-    sent_at: float
-    future: Future[Reply] | None = None
 
 
 class Supervisor:
@@ -71,7 +60,7 @@ class Supervisor:
         journal: Journal,
         command: Sequence[str] = DEFAULT_COMMAND,
     ) -> None:
-        self.traffic: TrafficSource | None = None
+        self._traffic: TrafficClock | None = None
         self._config = config
         self._policy = policy
         self._next_policy: SchedulerPolicy | None = None
@@ -82,11 +71,8 @@ class Supervisor:
         self._inbox: queue.SimpleQueue[tuple[Command, Future[Reply]] | RunnerConfig] = queue.SimpleQueue()
         self._closing = False
         self._worker: WorkerProcess | None = None
-        self._link: ReaderLink | None = None
-        self._feed = SnapshotFeed()
+        self._talk: Conversation | None = None
         self._stall = StallWatch()
-        self._pending: dict[int, _Pending] = {}
-        self._command_ids = itertools.count(1)
         self._run_numbers = itertools.count(1)
         self._base: ClientPhase = "starting"
         self._message = ""
@@ -100,14 +86,14 @@ class Supervisor:
         self._heard_at: float | None = None
         self._turned_at = time.monotonic()
         self._grace_until = 0.0
-        self._traffic_time = 0.0
         self._state = ClientState("starting", time.time(), None, "", None, 0)
         self._thread = threading.Thread(target=self._run, name="runner-client", daemon=True)
 
     # Any thread
 
-    def start(self) -> None:
-        """Start the thread, which starts the worker."""
+    def start(self, traffic: TrafficSource) -> None:
+        """Start the thread, which starts the worker and lets the traffic flow while one is live."""
+        self._traffic = TrafficClock(traffic)
         self._start_at = time.monotonic()
         self._thread.start()
 
@@ -176,7 +162,7 @@ class Supervisor:
             self._base, self._message = "failed", f"client error: {type(error).__name__}: {error}"
         finally:
             self._drop_worker(END_TIMEOUT_S)
-            self._refuse_pending("the client is closed")
+            self._refuse_inbox("the client is closed")
             self._refresh_state(time.monotonic())
             self._waker.close()
 
@@ -188,24 +174,24 @@ class Supervisor:
         self._take_inbox()
         if self._worker is None and self._start_at is not None and now >= self._start_at:
             self._start_worker()
-        if self._worker is not None and self._link is None and self._worker.hello is not None:
-            self._connect(self._worker)
+        if self._worker is not None and self._talk is None and self._worker.hello is not None:
+            self._talk = Conversation(self._worker.hello)
+            self._base = "restarting" if self._restart_text else "loading"
         self._wait()
-        if self._link is not None:
-            self._read(self._link)
+        if self._talk is not None:
+            self._read(self._talk)
         if self._worker is not None:
             self._check_health(self._worker, time.monotonic())
-        if self._link is not None and self.is_live:
-            self._send_requests(self._link)
-            self._advance_traffic(time.monotonic())
+        if self._talk is not None and self.is_live:
+            self._send_requests(self._talk)
+            self._advance_traffic(self._traffic)
         self._refresh_state(time.monotonic())
 
     def _wait(self) -> None:
         poller = zmq.Poller()
         poller.register(self._waker.poll_socket, zmq.POLLIN)
-        if self._link is not None:
-            poller.register(self._link.dealer, zmq.POLLIN)
-            poller.register(self._link.sub, zmq.POLLIN)
+        if self._talk is not None:
+            self._talk.register(poller)
         poller.poll(round(POLL_S * 1000))
         self._waker.clear()
 
@@ -218,78 +204,44 @@ class Supervisor:
             if isinstance(item, RunnerConfig):
                 self._restart_worker(item)
             else:
-                self._send(item[0], item[1])
+                self._answer(*item)
 
-    def _send(self, command: Command, future: Future[Reply] | None = None) -> bool:
-        number = next(self._command_ids)
-        command = msgspec.structs.replace(command, command_id=number)
-        reason = "" if self._link is not None and self.is_live else f"the engine is {self._state.phase}"
-        if not reason and self._link is not None and not self._link.send(command):
+    def _answer(self, command: Command, future: Future[Reply]) -> None:
+        reason = f"the engine is {self._state.phase}"
+        if self._talk is not None and self.is_live:
+            if self._talk.send(command, future):
+                return
             reason = "the engine has not read the commands before this one"
-        if reason:
-            if future is not None:
-                future.set_result(Reply(number, False, 0, (reason,), self._policy.version))
-            return False
-        self._pending[number] = _Pending(command, time.monotonic(), future)
-        return True
+        future.set_result(Reply(0, False, 0, (reason,), self._policy.version))
 
     def _start_worker(self) -> None:
         run_id = f"run-{next(self._run_numbers)}-{int(time.time() * 1000):x}"
         self._start_at = None
-        self._feed, self._stall = SnapshotFeed(), StallWatch()
+        self._stall = StallWatch()
         self._policy = self._take_next_policy() or self._policy
-        self._worker = WorkerProcess(run_id, self._config, self._policy, self._waker.wake, self._command)
-
-    def _connect(self, worker: WorkerProcess) -> None:
-        assert worker.hello is not None
-        self._link = ReaderLink(worker.hello.commands, worker.hello.snapshots)
-        self._base = "restarting" if self._restart_text else "loading"
-        self._resync(time.monotonic())  # a subscription takes a moment: the first snapshots come by this answer
-
-    def _read(self, link: ReaderLink) -> None:
-        for reply in link.replies():
-            self._on_reply(reply)
         try:
-            snapshots = link.snapshots()
+            self._worker = WorkerProcess(run_id, self._config, self._policy, self._waker.wake, self._command)
+        except OSError as error:
+            self._give_up(f"no worker can be started: {error}")
+
+    def _read(self, talk: Conversation) -> None:
+        try:
+            heard = talk.read()
         except SchemaError as error:
             self._give_up(str(error))
             return
-        for snapshot in snapshots:
-            received = self._feed.take(snapshot)
-            if received is not None:
-                self._journal.apply(received.snapshot)
-                self._show(received)
-        self._ask_for_missing()
-
-    def _ask_for_missing(self) -> None:
-        now = time.monotonic()
-        if self.is_live:  # while it loads, no engine is there to answer
-            for number in [key for key, item in self._pending.items() if isinstance(item.command, Resync)]:
-                if now - self._pending[number].sent_at > RESYNC_TIMEOUT_S:
-                    del self._pending[number]
-                    self._feed.unanswered()
-        if self._feed.needs_resync:
-            self._resync(now)
-
-    def _resync(self, now: float) -> None:
-        command = Resync(next(self._command_ids), self._feed.last_seq)
-        if self._link is not None and self._link.send(command):
-            self._pending[command.command_id] = _Pending(command, now)
-            self._feed.asked()
-
-    def _on_reply(self, reply: Reply) -> None:
-        pending = self._pending.pop(reply.command_id, None)
-        if pending is None:
-            return
-        command = pending.command
-        if isinstance(command, Resync):
-            self._catch_up(self._feed.catch_up(reply.snapshots, reply.states))
-        elif isinstance(command, SetPolicy) and reply.ok:
-            self._policy = replace(command.policy, version=reply.version)
-        elif isinstance(command, Submit):
-            self._journal.answered(command.request_id, reply)
-        if pending.future is not None:
-            pending.future.set_result(reply)
+        for answer in heard.answers:
+            if isinstance(answer.command, SetPolicy) and answer.reply.ok:
+                self._policy = replace(answer.command.policy, version=answer.reply.version)
+            elif isinstance(answer.command, Submit):
+                self._journal.answered(answer.command.request_id, answer.reply)
+        for caught_up in heard.caught_up:
+            self._catch_up(caught_up)
+        for received in heard.snapshots:
+            self._journal.apply(received.snapshot)
+            self._show(received)
+        if self.is_live:
+            talk.ask_again()
 
     def _catch_up(self, caught: CaughtUp) -> None:
         missed = caught.snapshots[: caught.states_after]
@@ -313,7 +265,8 @@ class Supervisor:
             self._policy = snapshot.step.policy
         if self._live_since is None:
             self._live_since = now
-            self._traffic_time = snapshot.engine_time
+            if self._traffic is not None:
+                self._traffic.start_run(snapshot.engine_time)
             if self._restart_text:
                 self._history.mark("restart", self._restart_text)
             self._restart_text = self._message = ""
@@ -323,8 +276,8 @@ class Supervisor:
 
     def _check_health(self, worker: WorkerProcess, now: float) -> None:
         if worker.returncode is not None:
-            if self._link is not None:
-                self._read(self._link)  # what it said before it died
+            if self._talk is not None:
+                self._read(self._talk)  # what it said before it died
             self._on_death(worker, worker.describe_end(), now)
             return
         if now < self._grace_until:
@@ -360,9 +313,9 @@ class Supervisor:
 
     def _restart_worker(self, config: RunnerConfig) -> None:
         had_one = self._worker is not None or self._heard_at is not None
-        if self._link is not None and self.is_live:
-            self._send(Shutdown(0))
-            self._follow_to_the_end(self._link)
+        if self._talk is not None and self.is_live:
+            self._talk.send(Shutdown(0))
+            self._follow_to_the_end(self._talk)
         self._drop_worker(END_TIMEOUT_S)
         self._config = config
         self._start_failures = 0
@@ -372,71 +325,54 @@ class Supervisor:
         self._start_at = time.monotonic()
         self._refresh_state(self._start_at)
 
-    def _follow_to_the_end(self, link: ReaderLink) -> None:
+    def _follow_to_the_end(self, talk: Conversation) -> None:
         """Read until the engine has published its last snapshot, so that no token is computed twice."""
         deadline = time.monotonic() + END_TIMEOUT_S
-        while time.monotonic() < deadline and self._worker is not None and self._link is link:
-            self._read(link)
+        while time.monotonic() < deadline and self._worker is not None and self._talk is talk:
+            self._wait()
+            self._read(talk)
             latest = self._history.latest
             if self._worker is None or self._worker.returncode is not None:
                 return
             if latest is not None and latest.run_id == self._worker.run_id and latest.phase == "stopping":
                 return
-            link.sub.poll(20)
 
     def _drop_worker(self, timeout_s: float) -> None:
         """End the worker and put everything it had back into the journal."""
-        worker, link = self._worker, self._link
-        self._worker = self._link = self._live_since = None
-        if link is not None:
-            link.close()
+        worker, talk = self._worker, self._talk
+        self._worker = self._talk = self._live_since = None
+        if talk is not None:
+            talk.close("the worker went down before it answered", self._policy.version)
         if worker is not None:
             worker.end(timeout_s)
         self._journal.worker_lost()
-        self._refuse_pending("the worker went down before it answered")
 
-    def _refuse_pending(self, reason: str) -> None:
-        pending, self._pending = self._pending, {}
-        for number, item in pending.items():
-            if item.future is not None:
-                item.future.set_result(Reply(number, False, 0, (reason,), self._policy.version))
-        while self._closing:
+    def _refuse_inbox(self, reason: str) -> None:
+        while True:
             try:
-                item_left = self._inbox.get_nowait()
+                item = self._inbox.get_nowait()
             except queue.Empty:
                 return
-            if not isinstance(item_left, RunnerConfig):
-                item_left[1].set_result(Reply(0, False, 0, (reason,), self._policy.version))
+            if not isinstance(item, RunnerConfig):
+                item[1].set_result(Reply(0, False, 0, (reason,), self._policy.version))
 
-    def _send_requests(self, link: ReaderLink) -> None:
+    def _send_requests(self, talk: Conversation) -> None:
         latest = self._history.latest
         if latest is None or latest.phase in ("failed", "stopping"):
             return
         policy = self._take_next_policy()
         if policy is not None:
-            self._send(SetPolicy(0, policy))
+            talk.send(SetPolicy(0, policy))
         for submit in self._journal.unsent(latest.info.model, SUBMITS_A_TURN):
-            if not self._send(submit):
+            if not talk.send(submit):
                 return
             self._journal.sent(submit.request_id)
 
-    def _advance_traffic(self, now: float) -> None:
-        """Let the traffic's clock follow the engine's. Between two snapshots it runs on only if the engine's does."""
+    def _advance_traffic(self, traffic: TrafficClock | None) -> None:
         latest, heard_at = self._history.latest, self._heard_at
-        if self.traffic is None or latest is None or heard_at is None or latest.phase not in ("running", "idle"):
-            if latest is not None and latest.phase == "paused" and self.traffic is not None:
-                self._advance_to(latest.engine_time)
-            return
-        ahead = 0.0 if latest.step.policy.step_delay_ms > 0 else min(now - heard_at, EXTRAPOLATE_S)
-        self._advance_to(latest.engine_time + ahead)
-
-    def _advance_to(self, engine_time: float) -> None:
-        latest = self._history.latest
-        if self.traffic is None or latest is None or engine_time <= self._traffic_time:
-            return
-        passed, self._traffic_time = engine_time - self._traffic_time, engine_time
-        waiting = max(0, self._journal.num_unfinished - len(latest.step.running))
-        self.traffic.advance(passed, waiting)
+        if traffic is not None and latest is not None and heard_at is not None:
+            waiting = max(0, self._journal.num_unfinished - len(latest.step.running))
+            traffic.follow(latest, time.monotonic() - heard_at, waiting)
 
     def _refresh_state(self, now: float) -> None:
         phase, message = self._phase_now(now)

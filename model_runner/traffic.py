@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from model_runner.messages import EngineSnapshot
 from scheduler import SamplingParams
 
 MIXES: Final = ("short", "long", "mixed", "bimodal")
 PRIORITY_MIXES: Final = ("none", "few_urgent", "uniform")
 MAX_RATE: Final = 50.0
 MAX_BURST: Final = 200
+EXTRAPOLATE_S: Final = 0.5
 MAX_ADVANCE_S: Final = 2.0
 """Engine time one call may bring; a reader that was away does not flood the engine afterwards."""
 
@@ -230,6 +232,28 @@ class TrafficSource:
                 old.dropped + dropped,
                 old.refused + refused,
             )
+
+
+class TrafficClock:
+    """Lets the traffic's time follow the engine's, from one run to the next. One thread."""
+
+    def __init__(self, source: TrafficSource) -> None:
+        self._source = source
+        self._time = 0.0
+
+    def start_run(self, engine_time: float) -> None:
+        """Another engine counts its time from here."""
+        self._time = engine_time
+
+    def follow(self, latest: EngineSnapshot, age_s: float, num_waiting: int) -> None:
+        """Let pass what passed in the engine. age_s: seconds since ``latest`` came in; the engine's clock is taken to
+        have run on since, for a heartbeat at most, unless something holds it.
+        """
+        runs_on = latest.phase in ("running", "idle") and latest.step.policy.step_delay_ms == 0
+        engine_time = latest.engine_time + (min(age_s, EXTRAPOLATE_S) if runs_on else 0.0)
+        if engine_time > self._time:
+            passed, self._time = engine_time - self._time, engine_time
+            self._source.advance(passed, num_waiting)
 
 
 def _difference(before: TrafficSpec, after: TrafficSpec) -> str:
