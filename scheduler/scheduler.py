@@ -262,12 +262,15 @@ class Scheduler:
         pool_leaves = max(1, pool.num_blocks * pool.block_size - length + 1)
         most = min(most, pool_leaves if asked is None else asked)
         needed = most_blocks_ever(length, most, pool.block_size)
-        if needed <= pool.num_blocks:
-            return most, ""
-        return 0, (
-            f"prompt_token_ids has {length} tokens and max_tokens is {most}: that is up to {needed} KV blocks of "
-            f"{pool.block_size} tokens, the pool has {pool.num_blocks}"
-        )
+        if needed > pool.num_blocks:
+            return 0, (
+                f"prompt_token_ids has {length} tokens and max_tokens is {most}: that is up to {needed} KV blocks of "
+                f"{pool.block_size} tokens, the pool has {pool.num_blocks}"
+            )
+        prior = len(request.prior_output_token_ids)
+        if prior >= most:
+            return 0, f"prior_output_token_ids has {prior} tokens, expected fewer than max_tokens ({most})"
+        return most, ""
 
     def _reject(self, request: Any, reason: str, now: float) -> None:
         self._books.rejected += 1

@@ -60,11 +60,6 @@ def _length_problems(request: Request, max_model_len: int) -> Iterator[str]:
             f"prompt_token_ids has {length} tokens, at most {max_model_len - 1} leave room for one output token "
             f"(max_model_len {max_model_len})"
         )
-    prior = len(request.prior_output_token_ids)
-    max_tokens = request.sampling.max_tokens
-    room = max_model_len - length if max_tokens is None else min(max_tokens, max_model_len - length)
-    if prior >= room:
-        yield f"prior_output_token_ids has {prior} tokens, fewer than the {room} output tokens allowed are expected"
 
 
 def _sampling_problems(sampling: SamplingParams, vocab_size: int | None) -> Iterator[str]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from scheduler import Request, SamplingParams, Scheduler, SchedulerPolicy, StepEvent, StepResult, choices, problems
+from scheduler import (
+    Request,
+    SamplingParams,
+    Scheduler,
+    SchedulerPolicy,
+    StepEvent,
+    StepResult,
+    StepSnapshot,
+    choices,
+    problems,
+)
 from scheduler.invariants import check, check_empty, check_snapshot, check_step
 from scheduler.policy import limit_problems
 from scheduler.simulate import VirtualClock
@@ -106,6 +116,7 @@ class Driver:
             self.step()
             drained_in += 1
             assert drained_in <= self.trace.step_bound, f"seed {self.trace.seed} does not drain"
+        self.keep(self.scheduler.peek())
         check_empty(self.scheduler)
         return self.trace
 
@@ -153,17 +164,20 @@ class Driver:
             self.change_policy()
         self.clock.now += 0.1
         if self.rng.random() < 0.03:
-            scheduler.update(StepResult(step.step_id - 1, dict.fromkeys(step.sampling_ids, 1)))
+            self.keep(scheduler.update(StepResult(step.step_id - 1, dict.fromkeys(step.sampling_ids, 1))))
         if self.rng.random() < 0.03:
             return  # the result is lost; the next schedule() plans the tokens again
         sampled = {request_id: self.rng.randrange(100) for request_id in step.sampling_ids}
         snapshot = scheduler.update(StepResult(step.step_id, sampled))
         check(scheduler)
-        check_snapshot(snapshot)
         trace.steps += 1
-        trace.events += snapshot.events
-        trace.records += snapshot.records
-        trace.totals.append(snapshot.totals)
+        self.keep(snapshot)
+
+    def keep(self, snapshot: StepSnapshot) -> None:
+        check_snapshot(snapshot)
+        self.trace.events += snapshot.events
+        self.trace.records += snapshot.records
+        self.trace.totals.append(snapshot.totals)
 
 
 def run_trace(seed: int, busy_steps: int = 25) -> Trace:
