@@ -12,7 +12,8 @@ from model_runner.commands import MAX_PROMPT_CHARS
 from model_runner.config import RunnerConfig
 from model_runner.history import History
 from model_runner.journal import Journal
-from model_runner.messages import Abort, Command, EngineSnapshot, Reply, SetPolicy, Step
+from model_runner.link import sending_problem
+from model_runner.messages import Abort, Command, EngineSnapshot, Reply, SetPolicy, Step, Submit
 from model_runner.supervisor import Supervisor
 from model_runner.traffic import Arrival, TrafficSource, TrafficSpec
 from model_runner.views import ClientState, Mark, PolicyReply, RequestView, StepReply, SubmitOutcome
@@ -137,8 +138,14 @@ class RunnerClient:
         reason = self._submit_problem(prompt)
         if reason:
             return SubmitOutcome(False, reasons=(reason,))
-        kept = prompt if isinstance(prompt, str) else tuple(prompt)
-        outcome = self._journal.add(kept, sampling or SamplingParams(), priority=priority, chat=chat, origin=origin)
+        text = prompt if isinstance(prompt, str) else None
+        ids = None if isinstance(prompt, str) else tuple(prompt)
+        sampling = SamplingParams() if sampling is None else sampling
+        kept = Submit(0, "", sampling, text, ids, chat, priority)
+        reason = sending_problem(kept)
+        if reason:
+            return SubmitOutcome(False, reasons=(reason,))
+        outcome = self._journal.add(kept, origin)
         self._supervisor.wake()
         return outcome
 
@@ -171,7 +178,7 @@ class RunnerClient:
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyReply:
         """Put a policy in force from the next step; while no engine is there, from the next start."""
-        found = tuple(problems(policy))
+        found = tuple(problems(policy)) or tuple(filter(None, (sending_problem(SetPolicy(0, policy)),)))
         if found:
             return PolicyReply(False, self.policy.version, 0, found)
         if not self._supervisor.is_live:
@@ -183,6 +190,9 @@ class RunnerClient:
 
     def step(self, n: int = 1) -> StepReply:
         """While the engine is held (``paused`` or ``single_step``), run n iterations."""
+        reason = sending_problem(Step(0, n))
+        if reason:
+            return StepReply(False, 0, (reason,))
         reply = self._ask(Step(0, n))
         if reply is None:
             return StepReply(False, 0, (_NO_ANSWER,))

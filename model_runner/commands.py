@@ -4,45 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Protocol
 
 from model_runner.errors import RunnerError
 from model_runner.messages import Abort, Reply, SetPolicy, Submit
-from model_runner.outputs import Detokenizer, Outputs, is_complete
-from scheduler import AbortOutcome, AddOutcome, PolicyOutcome, Request, SchedulerPolicy
+from model_runner.outputs import Outputs, is_complete
+from model_runner.ports import CommandTarget, EngineTokenizer
+from scheduler import Request
 
 MAX_PROMPT_CHARS = 1_000_000
 MAX_REQUEST_ID_CHARS = 200
-
-
-class EngineTokenizer(Protocol):
-    """What the engine needs to know about text. Token ids are 0 .. vocab_size - 1."""
-
-    eos_token_ids: tuple[int, ...]
-    vocab_size: int
-
-    def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
-        """Token ids of a text; chat: as the user's turn in the model's chat template, ready for the answer."""
-
-    def detokenizer(self) -> Detokenizer:
-        """A new incremental decoder."""
-
-
-class CommandTarget(Protocol):
-    """The part of the scheduler that commands act on."""
-
-    @property
-    def policy(self) -> SchedulerPolicy:
-        """The policy in force."""
-
-    def add(self, request: Request) -> AddOutcome:
-        """Queue a request."""
-
-    def abort(self, request_id: str) -> AbortOutcome:
-        """End a request."""
-
-    def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
-        """Put a policy in force."""
 
 
 class CommandHandler:

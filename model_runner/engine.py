@@ -13,9 +13,8 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
-from model_runner.commands import CommandHandler, CommandTarget
+from model_runner.commands import CommandHandler
 from model_runner.engine_clock import EngineClock
 from model_runner.messages import (
     ENGINE_FAILED,
@@ -33,8 +32,8 @@ from model_runner.messages import (
     Submit,
 )
 from model_runner.outputs import Outputs
-from model_runner.transport import Incoming
-from scheduler import ScheduleStep, StepResult, StepSnapshot
+from model_runner.ports import EngineScheduler, Runner, Transport
+from scheduler import StepResult, StepSnapshot
 
 HEARTBEAT_S = 0.5
 MAX_STEP_COUNT = 10_000
@@ -42,49 +41,6 @@ EMPTY_STEPS_BEFORE_WAIT = 2
 """After so many steps that planned nothing the loop waits for a command or a heartbeat before it asks again."""
 
 _log = logging.getLogger(__name__)
-
-
-class Runner(Protocol):
-    """The device side."""
-
-    def execute(self, step: ScheduleStep) -> StepResult:
-        """Compute one step."""
-
-
-class EngineScheduler(CommandTarget, Protocol):
-    """The scheduler as the loop drives it."""
-
-    @property
-    def has_work(self) -> bool:
-        """True when ``schedule`` might plan something."""
-
-    def schedule(self) -> ScheduleStep:
-        """Plan a step."""
-
-    def update(self, result: StepResult) -> StepSnapshot:
-        """Take a step's result."""
-
-    def peek(self) -> StepSnapshot:
-        """The state between steps."""
-
-
-class Transport(Protocol):
-    """The way to the readers."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Sleep until a command is there."""
-
-    def receive(self) -> list[Incoming]:
-        """Commands that are there."""
-
-    def reply(self, sender: bytes, reply: Reply, snapshots: tuple[bytes, ...] = ()) -> None:
-        """Answer a command."""
-
-    def publish(self, snapshot: EngineSnapshot) -> None:
-        """Send a snapshot."""
-
-    def missed(self, after_seq: int) -> tuple[bytes, ...]:
-        """Encoded snapshots after a sequence number, as far as kept."""
 
 
 class _Gate(enum.Enum):
@@ -240,7 +196,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """Stop stepping and say why. The scheduler is not asked again: its step is still in flight."""
         _log.exception("the step after %d failed", self._last.step_id)
-        self._error = f"runner error: {type(error).__name__}: {error}"[:2000]
+        self._error = printable(f"runner error: {type(error).__name__}: {error}")
         self._last = replace(self._last, num_scheduled_tokens={}, num_padding_tokens={}, kinds={})
         self._publish_state("failed")
 
@@ -286,7 +242,8 @@ class Engine:
         for incoming in self._transport.receive():
             if incoming.command is None:
                 _log.warning("refused a message on the command socket: %s", incoming.problem)
-                self._transport.reply(incoming.sender, Reply(0, False, self._next_step_id, (incoming.problem,)))
+                reply = Reply(incoming.command_id, False, self._next_step_id, (incoming.problem,))
+                self._transport.reply(incoming.sender, reply)
                 continue
             changed = self._answer(incoming.sender, incoming.command, changed) or changed
         if changed:
@@ -307,7 +264,13 @@ class Engine:
             reply = Reply(command.command_id, True, step_id, version=version, states=states)
             self._transport.reply(sender, reply, self._transport.missed(command.after_seq))
             return False
-        reply = self._apply(command, step_id)
+        try:
+            reply = self._apply(command, step_id)
+        except Exception as error:
+            # One command that nobody foresaw must not take the requests of all others with it.
+            _log.exception("command %d failed", command.command_id)
+            reason = printable(f"engine error: {type(error).__name__}: {error}")
+            reply = Reply(command.command_id, False, step_id, (reason,), self._scheduler.policy.version)
         self._transport.reply(sender, reply)
         return reply.ok
 
@@ -337,3 +300,8 @@ class Engine:
         if not (self._scheduler.policy.paused or self._scheduler.policy.single_step):
             return "step: the engine is not held, set paused or single_step first"
         return "" if self._scheduler.has_work else "step: no request is there to be computed"
+
+
+def printable(text: str, limit: int = 2000) -> str:
+    """An error's text, safe to send: of bounded length and without halves of surrogate pairs."""
+    return text[:limit].encode("utf-8", "replace").decode()

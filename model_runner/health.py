@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from model_runner.messages import EngineSnapshot
+from model_runner.views import ClientPhase
 from scheduler import StepSnapshot
 
 STALL_S = 2.0
@@ -50,6 +51,19 @@ class StallWatch:
         if stuck_s <= STALL_S:
             return ""
         return f"no token computed for {stuck_s:.1f} s. {pool_equation(snapshot.step)}"
+
+
+def live_phase(latest: EngineSnapshot, stalled: str, restarting: str) -> tuple[ClientPhase, str]:
+    """Phase and message of an engine that is live. stalled: the watch's verdict. restarting: message of a restart."""
+    if latest.phase == "failed":
+        return "failed", latest.error
+    if stalled and latest.step.policy.admission_paused and not len(latest.step.running):
+        return "paused", f"the policy admits nobody (admission_paused). {stalled}"
+    if stalled:
+        return "stalled", stalled
+    if latest.phase in ("running", "idle", "paused"):
+        return latest.phase, ""
+    return "restarting", restarting
 
 
 def pool_equation(step: StepSnapshot) -> str:

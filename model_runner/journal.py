@@ -64,29 +64,27 @@ class Journal:
         """Requests no worker has been given yet."""
         return self._unsent
 
-    def add(
-        self, prompt: str | tuple[int, ...], sampling: SamplingParams, *, priority: int, chat: bool, origin: str
-    ) -> SubmitOutcome:
-        """Take a request in, or refuse it when too many are unfinished."""
+    def add(self, submit: Submit, origin: str) -> SubmitOutcome:
+        """Take a request in under an id of its own, or refuse it when too many are unfinished."""
         with self._lock:
             if len(self._unfinished) >= self._max_unfinished:
                 reason = f"requests: {len(self._unfinished)} are unfinished, at most {self._max_unfinished} are taken"
                 return SubmitOutcome(False, reasons=(reason,))
+            sampling = submit.sampling
             if sampling.seed is None:
                 # Drawn here: a worker that dies before its answer came must not change what is sampled.
                 sampling = replace(sampling, seed=secrets.randbits(31))
             self._count += 1
             request_id = f"r{self._count}"
-            is_text = isinstance(prompt, str)
             self._unfinished[request_id] = _Entry(
                 request_id,
                 origin,
                 sampling,
-                priority,
-                chat,
-                prompt if isinstance(prompt, str) else None,
-                None if isinstance(prompt, str) else prompt,
-                given_text=is_text,
+                submit.priority,
+                submit.chat,
+                submit.prompt_text,
+                submit.prompt_token_ids,
+                given_text=submit.prompt_text is not None,
             )
             self._unsent += 1
             return SubmitOutcome(True, request_id)

@@ -170,6 +170,17 @@ class ReaderLink:
         self._context.term()
 
 
+def sending_problem(command: Command) -> str:
+    """Why a command cannot travel, "" when it can. Types are checked by a round trip: what leaves here arrives."""
+    try:
+        msgspec.msgpack.decode(msgspec.msgpack.encode(command), type=type(command))
+    except msgspec.ValidationError as error:
+        return str(error)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        return f"not sendable: {error}"
+    return ""
+
+
 class SchemaError(Exception):
     """Worker and client are of different versions."""
 

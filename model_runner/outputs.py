@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from model_runner.messages import RequestState
+from model_runner.ports import Detokenizer
 from scheduler import Request, RequestRecord
 
 KEPT_ENDED = 500
 """Requests whose text is kept after their end, newest first out last."""
-
-
-class Detokenizer(Protocol):
-    """Incremental decoding of one request; both give whole characters only."""
-
-    def add(self, token_ids: Iterable[int], /) -> str:
-        """The text that became certain with these tokens, "" when none did."""
-
-    def flush(self) -> str:
-        """The end: what was held back."""
 
 
 @dataclass(slots=True)

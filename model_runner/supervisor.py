@@ -12,7 +12,6 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,11 +20,12 @@ import zmq
 
 from model_runner.config import RunnerConfig
 from model_runner.conversation import Conversation
-from model_runner.health import StallWatch
+from model_runner.health import StallWatch, live_phase
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import CaughtUp, Received, SchemaError
 from model_runner.messages import Command, Reply, SetPolicy, Shutdown, Submit
+from model_runner.restarts import MAX_START_FAILURES, StartLuck
 from model_runner.traffic import TrafficClock, TrafficSource
 from model_runner.views import ClientPhase, ClientState
 from model_runner.waker import Waker
@@ -38,10 +38,7 @@ LOADING_SILENCE_S = 60.0
 """The same while it loads: libraries hold the interpreter for seconds there."""
 HUNG_STEP_S = 120.0
 """A step that takes longer is given up with its worker."""
-MAX_START_FAILURES = 3
 EXIT_CANNOT_START = 2
-STORM_DEATHS, STORM_WINDOW_S, STORM_PAUSE_S = 10, 60.0, 2.0
-"""So many deaths in the window, and each further start waits a while."""
 POLL_S = 0.05
 END_TIMEOUT_S = 2.0
 SUBMITS_A_TURN = 64
@@ -80,8 +77,7 @@ class Supervisor:
         self._restarts = 0
         self._restart_text = ""
         self._start_at: float | None = None
-        self._start_failures = 0
-        self._deaths: deque[float] = deque(maxlen=STORM_DEATHS)
+        self._luck = StartLuck()
         self._live_since: float | None = None
         self._heard_at: float | None = None
         self._turned_at = time.monotonic()
@@ -272,7 +268,7 @@ class Supervisor:
             self._restart_text = self._message = ""
             self._detail = ()
         if not snapshot.heartbeat or now - self._live_since > 5.0:
-            self._start_failures = 0
+            self._luck.works()
 
     def _check_health(self, worker: WorkerProcess, now: float) -> None:
         if worker.returncode is not None:
@@ -291,21 +287,20 @@ class Supervisor:
 
     def _on_death(self, worker: WorkerProcess, reason: str, now: float) -> None:
         hopeless = not self.is_live and worker.returncode == EXIT_CANNOT_START
-        self._start_failures += 1
-        self._deaths.append(now)
+        self._luck.died(now)
         self._drop_worker(0.0)
         self._detail = worker.stderr_tail
-        if hopeless or self._start_failures >= MAX_START_FAILURES:
-            last = self._detail[-1] if self._detail else ""
-            self._give_up(
-                f"{last or reason}" if hopeless else f"{reason}, {self._start_failures} times in a row: {last}"
-            )
+        last = self._detail[-1] if self._detail else ""
+        if hopeless:
+            self._give_up(last or reason)
+            return
+        if self._luck.is_out:
+            self._give_up(f"{reason}, {MAX_START_FAILURES} times in a row: {last}")
             return
         self._restarts += 1
         self._base = "down"
         self._restart_text = self._message = f"{reason}; {self._journal.num_unfinished} requests go on with the next"
-        in_storm = len(self._deaths) == STORM_DEATHS and now - self._deaths[0] < STORM_WINDOW_S
-        self._start_at = now + (STORM_PAUSE_S if in_storm else 0.0)
+        self._start_at = now + self._luck.pause_s(now)
 
     def _give_up(self, message: str) -> None:
         self._drop_worker(0.0)
@@ -318,7 +313,7 @@ class Supervisor:
             self._follow_to_the_end(self._talk)
         self._drop_worker(END_TIMEOUT_S)
         self._config = config
-        self._start_failures = 0
+        self._luck.works()
         self._detail = ()
         self._restart_text = "restarted with another configuration" if had_one else ""
         self._base, self._message = ("restarting" if had_one else "starting"), self._restart_text
@@ -375,7 +370,10 @@ class Supervisor:
             traffic.follow(latest, time.monotonic() - heard_at, waiting)
 
     def _refresh_state(self, now: float) -> None:
-        phase, message = self._phase_now(now)
+        latest = self._history.latest
+        phase, message = self._base, self._message
+        if self.is_live and latest is not None:
+            phase, message = live_phase(latest, self._stall.verdict(now), self._message)
         old = self._state
         since = old.since if old.phase == phase else time.time()
         told = self._worker.progress if self._worker is not None and not self.is_live else None
@@ -383,18 +381,3 @@ class Supervisor:
             message = told.message
         progress = None if told is None else told.fraction
         self._state = ClientState(phase, since, None, message, progress, self._restarts, self._detail)
-
-    def _phase_now(self, now: float) -> tuple[ClientPhase, str]:
-        latest = self._history.latest
-        if not self.is_live or latest is None:
-            return self._base, self._message
-        if latest.phase == "failed":
-            return "failed", latest.error
-        stalled = self._stall.verdict(now)
-        if stalled and latest.step.policy.admission_paused and not len(latest.step.running):
-            return "paused", f"the policy admits nobody (admission_paused). {stalled}"
-        if stalled:
-            return "stalled", stalled
-        if latest.phase in ("running", "idle", "paused"):
-            return latest.phase, ""
-        return "restarting", self._message

@@ -56,11 +56,15 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One message from the command socket; ``command`` is None when the bytes were none, ``problem`` says why."""
+    """One message from the command socket; ``command`` is None when the bytes were none, ``problem`` says why.
+
+    command_id: what could still be read of it, so that the answer finds its asker; 0 = nothing.
+    """
 
     sender: bytes
     command: Command | None
     problem: str = ""
+    command_id: int = 0
 
 
 def make_socket_dir() -> Path:
@@ -151,7 +155,7 @@ class EngineTransport:
         try:
             return Incoming(sender, self._decoder.decode(frames[1]))
         except (msgspec.MsgspecError, ValueError) as error:
-            return Incoming(sender, None, f"command: not readable ({error})")
+            return Incoming(sender, None, f"command: not readable ({error})", _command_id(frames[1]))
 
     def reply(self, sender: bytes, reply: Reply, snapshots: tuple[bytes, ...] = ()) -> None:
         """Answer one command. A sender that is gone or does not read loses its answer; the engine goes on."""
@@ -181,6 +185,17 @@ class EngineTransport:
         self._router.close(linger=0)
         self._pub.close(linger=200)
         self._context.term()
+
+
+def _command_id(frame: bytes) -> int:
+    try:
+        return msgspec.msgpack.decode(frame, type=_AnyCommand).command_id
+    except (msgspec.MsgspecError, ValueError):
+        return 0
+
+
+class _AnyCommand(msgspec.Struct):
+    command_id: int
 
 
 def encode_mapping(value: Any) -> Any:

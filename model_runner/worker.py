@@ -15,14 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from model_runner.commands import CommandHandler, EngineTokenizer
+from model_runner.commands import CommandHandler
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL
-from model_runner.engine import Engine, Runner
+from model_runner.engine import Engine
 from model_runner.engine_clock import EngineClock
 from model_runner.errors import ModelNotFoundError, RunnerError
 from model_runner.lifeline import Lifeline
 from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.outputs import Outputs
+from model_runner.ports import EngineTokenizer, Runner
 from model_runner.transport import EngineTransport, remove_socket_dir
 from scheduler.scheduler import Scheduler
 

@@ -36,7 +36,7 @@ def test_history_keeps_steps_only_within_count_and_bytes_and_shares_nothing_muta
 
 def test_requests_of_another_model_start_again_and_those_of_the_same_go_on():
     journal = Journal()
-    outcome = journal.add("some text", length(5), priority=0, chat=True, origin="user")
+    outcome = journal.add(Submit(0, "", length(5), "some text"), "user")
     (first,) = journal.unsent("a", 10)
     assert (first.prompt_text, first.prior_output_token_ids) == ("some text", ())
     journal.sent(outcome.request_id)
@@ -58,7 +58,7 @@ def test_requests_of_another_model_start_again_and_those_of_the_same_go_on():
 def test_journal_keeps_only_the_newest_that_ended():
     journal = Journal(kept_ended=3)
     for _ in range(10):
-        request_id = journal.add((1,), length(1), priority=0, chat=False, origin="user").request_id
+        request_id = journal.add(Submit(0, "", length(1), None, (1,)), "user").request_id
         journal.answered(request_id, Reply(1, False, 1, ("no",)))
     assert [view.request_id for view in journal.views(100, {})] == ["r8", "r9", "r10"]
     assert journal.num_unfinished == journal.num_unsent == 0

@@ -305,3 +305,18 @@ def test_shutdown_ends_the_loop_after_a_last_snapshot():
     bench.engine.run()
     assert bench.published[-1].phase == "stopping"
     assert bench.reply.ok
+
+
+def test_a_command_that_breaks_the_handler_is_answered_and_hurts_nobody(monkeypatch):
+    bench = Bench()
+    bench.transport.send(submit(1, max_tokens=5))
+    bench.turns(2)
+
+    def broken(command, step_id):
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(bench.engine._handler, "submit", broken)
+    bench.transport.send(submit(2))
+    bench.run_for(1.0)
+    assert "nobody foresaw this" in bench.reply.reasons[0]
+    assert bench.tokens["r1"] == expected_tokens(PROMPT, 5)

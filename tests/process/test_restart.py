@@ -215,3 +215,24 @@ def test_pause_step_and_resume_through_the_client():
         client.set_policy(SchedulerPolicy())
         ended(client, [request_id])
         assert not client.step(1).accepted
+
+
+def test_what_cannot_travel_is_refused_at_once_with_the_field_and_hurts_nobody():
+    with fake_client() as client:
+        live(client)
+        for prompt, sampling, priority, word in (
+            ("\ud800", length(3), 0, "surrogate"),
+            ((10**30,), length(3), 0, "not sendable"),
+            ((1.5,), length(3), 0, "prompt_token_ids"),
+            ((1,), SamplingParams(max_tokens="many"), 0, "sampling.max_tokens"),
+            ((1,), SamplingParams(seed=2**80), 0, "not sendable"),
+            ((1,), length(3), "high", "priority"),
+        ):
+            outcome = client.submit(prompt, sampling, priority=priority)
+            assert not outcome.accepted
+            assert word in outcome.reasons[0]
+        assert not client.step("x").accepted
+        assert not client.set_policy(SchedulerPolicy(max_num_seqs=10**30)).accepted
+        good = client.submit((1, 2), length(4)).request_id
+        ended(client, [good])
+        assert client.request(good).tokens == letters((1, 2), 4)

