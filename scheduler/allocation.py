@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from scheduler.block_pool import KVBlockPool
 from scheduler.plan import StepView
 from scheduler.registry import Registry
+from scheduler.request import Request
 from scheduler.sequence import SequenceView
 
 
@@ -35,6 +37,22 @@ class Paged:
 ALLOCATORS.register("paged")(Paged())
 
 
-def most_blocks_ever(num_prompt_tokens: int, max_tokens: int, block_size: int) -> int:
-    """Blocks a request alone can ever hold: ceil((P + M - 1) / B), since the last token is never computed."""
-    return -(-(num_prompt_tokens + max_tokens - 1) // block_size)
+def output_limit(request: Request, pool: KVBlockPool, max_model_len: int) -> tuple[int, str]:
+    """(output tokens the request may make, "") or (0, why it can never run).
+
+    Alone it needs room for P + M - 1 tokens, since the last sampled token is never computed. M is what was asked, cut
+    to what ``max_model_len`` leaves; asked nothing, also to what the pool leaves.
+    """
+    length, asked = len(request.prompt_token_ids), request.sampling.max_tokens
+    pool_leaves = max(1, pool.num_blocks * pool.block_size - length + 1)
+    most = min(max_model_len - length, pool_leaves if asked is None else asked)
+    needed = -(-(length + most - 1) // pool.block_size)
+    if needed > pool.num_blocks:
+        return 0, (
+            f"prompt_token_ids has {length} tokens and max_tokens is {most}: that is up to {needed} KV blocks of "
+            f"{pool.block_size} tokens, the pool has {pool.num_blocks}"
+        )
+    prior = len(request.prior_output_token_ids)
+    if prior >= most:
+        return 0, f"prior_output_token_ids has {prior} tokens, expected fewer than max_tokens ({most})"
+    return most, ""

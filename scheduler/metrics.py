@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from scheduler.request import Request
 from scheduler.sequence import Sequence
 from scheduler.snapshot import RequestRecord, Totals
+from scheduler.validation import MAX_ID_LENGTH
 
 
 class Books:
@@ -81,4 +85,27 @@ def record_of(seq: Sequence, outcome: str, reason: str, now: float) -> RequestRe
         recompute_tokens=seq.recompute_tokens,
         padding_tokens=seq.padding_tokens,
         policy_version=seq.policy_version,
+    )
+
+
+def record_of_rejected(request: Any, reason: str, now: float) -> RequestRecord:
+    """The record of a request that was never taken; whatever it is, the record is well-formed."""
+    request_id = getattr(request, "request_id", "") if isinstance(request, Request) else ""
+    prompt = getattr(request, "prompt_token_ids", ())
+    return RequestRecord(
+        request_id=request_id[:MAX_ID_LENGTH] if isinstance(request_id, str) else "",
+        outcome="rejected",
+        reason=reason,
+        num_prompt_tokens=len(prompt) if isinstance(prompt, tuple) else 0,
+        num_output_tokens=0,
+        arrival_time=now,
+        first_scheduled_time=None,
+        first_token_time=None,
+        last_token_time=None,
+        end_time=now,
+        num_preemptions=0,
+        preempted_s=0.0,
+        recompute_tokens=0,
+        padding_tokens=0,
+        policy_version=0,
     )

@@ -94,6 +94,11 @@ class Deferral:
     blocked_by: str = ""
     whole_queue: bool = True
 
+    @property
+    def behind(self) -> tuple[str, str]:
+        """(reason, blocked_by) of those behind the head."""
+        return (self.reason, self.blocked_by) if self.whole_queue else ("head_of_line", self.request_id)
+
 
 class Draft:
     """The step being planned, with what would be left. Local to one call of ``Scheduler.schedule``.

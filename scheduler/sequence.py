@@ -70,6 +70,7 @@ class Sequence:
 
     high_water: tokens that were computed once already (before an eviction); computing below it is waste.
     context_end: prompt plus tokens of an earlier life; computing below it is prefill, above it decode.
+    decoding: it has sampled since it was admitted, so its next step is one token never computed before.
     static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
     """
 
@@ -78,6 +79,7 @@ class Sequence:
         "block_table",
         "capacity",
         "context_end",
+        "decoding",
         "end_reason",
         "first_scheduled_time",
         "first_token_time",
@@ -135,6 +137,7 @@ class Sequence:
         self.capacity = 0
         self.slot = -1
         self.state = State.WAITING
+        self.decoding = False
         self.held = False
         self.end_reason = ""
         self.static_length = 0

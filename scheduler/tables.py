@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
-from scheduler.plan import Deferral
-from scheduler.queue import WaitingQueue
+from scheduler.admission import must_fit
+from scheduler.lifecycle import Lifecycle
+from scheduler.plan import Deferral, StepView
 from scheduler.sequence import Sequence
-from scheduler.snapshot import RunningTable, WaitingTable
+from scheduler.snapshot import RunningTable, StepSnapshot, WaitingTable
+from scheduler.step import ScheduleStep, StepTimings
 
 T = TypeVar("T")
 
+NO_STEP: Final = ScheduleStep(step_id=0, policy_version=0, time=0.0)
+
 
 class RunningColumns:
-    """Builds ``RunningTable``; ``members_changed`` and ``blocks_changed`` say what must be read again."""
+    """Builds ``RunningTable``."""
 
     def __init__(self) -> None:
         self._table = RunningTable()
-        self.members_changed = True
-        self.blocks_changed = True
 
     def build(
-        self,
-        running: list[Sequence],
-        tokens: Mapping[str, int],
-        padding: Mapping[str, int],
-        kinds: Mapping[str, str],
+        self, life: Lifecycle, tokens: Mapping[str, int], padding: Mapping[str, int], kinds: Mapping[str, str]
     ) -> RunningTable:
         """The table after a step that computed ``tokens`` and ``padding``; empty mappings between steps."""
-        old = self._table
-        if self.members_changed:
-            old = self._members(running)
-        if self.blocks_changed or self.members_changed:
+        running = life.running
+        old = self._members(running) if life.members_changed else self._table
+        if life.blocks_changed or life.members_changed:
             block_ids = tuple([seq.block_table for seq in running])
         else:
             block_ids = old.block_ids
@@ -57,7 +54,7 @@ class RunningColumns:
             block_ids=block_ids,
         )
         self._table = table
-        self.members_changed = self.blocks_changed = False
+        life.members_changed = life.blocks_changed = False
         return table
 
     @staticmethod
@@ -86,25 +83,20 @@ class WaitingColumns:
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._table = WaitingTable()
-        self._built_for: tuple[int, int, Deferral | None] | None = None
+        self._built_for: tuple[int, int, Deferral | None, int] | None = None
 
-    def build(
-        self,
-        queue: WaitingQueue,
-        deferral: Deferral | None,
-        needed_blocks: Callable[[Sequence], int],
-        free_blocks: int,
-        policy_version: int,
-    ) -> WaitingTable:
+    def build(self, life: Lifecycle, view: StepView, deferral: Deferral | None) -> WaitingTable:
         """The table with, for each row, why it waits: the head's reason, or ``head_of_line`` behind it."""
-        built_for = (queue.version, policy_version, deferral)
+        queue = life.waiting
+        free_blocks = view.block_limit - view.num_used_blocks
+        built_for = (queue.version, view.policy.version, deferral, free_blocks)
         if built_for == self._built_for:
             return self._table
         rows = queue.first(self._limit)
         reason, free, blocked_by, behind, behind_by = "", free_blocks, "", "", ""
         if deferral is not None:
             reason, blocked_by = deferral.reason, deferral.blocked_by
-            behind, behind_by = (reason, blocked_by) if deferral.whole_queue else ("head_of_line", deferral.request_id)
+            behind, behind_by = deferral.behind
             free = deferral.free_blocks if deferral.needed_blocks else free_blocks
         blocked = [deferral is not None and seq.request_id == deferral.request_id for seq in rows]
         self._table = WaitingTable(
@@ -118,9 +110,63 @@ class WaitingColumns:
             num_preemptions=tuple([seq.num_preemptions for seq in rows]),
             recompute_tokens=tuple([seq.high_water for seq in rows]),
             reason=tuple([reason if is_head else behind for is_head in blocked]),
-            needed_blocks=tuple([needed_blocks(seq) for seq in rows]),
+            needed_blocks=tuple([must_fit(view, seq) for seq in rows]),
             free_blocks=(free,) * len(rows),
             blocked_by=tuple([blocked_by if is_head else behind_by for is_head in blocked]),
         )
         self._built_for = built_for
         return self._table
+
+
+class SnapshotBuilder:
+    """Builds ``StepSnapshot`` and keeps the columns that can be used again."""
+
+    def __init__(self, waiting_limit: int | None) -> None:
+        self._running = RunningColumns()
+        self._waiting = WaitingColumns(waiting_limit)
+
+    def build(
+        self,
+        life: Lifecycle,
+        view: StepView,
+        step_id: int,
+        step: ScheduleStep | None,
+        new_tokens: Mapping[str, int],
+        deferral: Deferral | None,
+        now: float,
+        timings: StepTimings,
+    ) -> StepSnapshot:
+        """The state after ``step``, or between steps when it is None. Drains events, records and ended ids."""
+        events, records = life.log.drain()
+        done = step or NO_STEP
+        running = self._running.build(life, done.num_scheduled_tokens, done.num_padding_tokens, done.kinds)
+        pool, waiting = life.pool, life.waiting
+        return StepSnapshot(
+            step_id=step_id,
+            time=now,
+            policy=view.policy,
+            num_scheduled_tokens=done.num_scheduled_tokens,
+            num_padding_tokens=done.num_padding_tokens,
+            kinds=done.kinds,
+            new_tokens=new_tokens,
+            running=running,
+            waiting=self._waiting.build(life, view, deferral),
+            num_waiting=len(waiting),
+            num_waiting_tokens=waiting.num_tokens,
+            preempted=done.preempted,
+            resumed=done.resumed,
+            new=done.new,
+            finished=life.drain_ended_for_snapshot(),
+            events=events,
+            records=records,
+            num_blocks=pool.num_blocks,
+            block_size=pool.block_size,
+            block_limit=view.block_limit,
+            num_used_blocks=pool.num_used_blocks,
+            num_free_blocks=pool.num_free_blocks,
+            kv_cache_usage=pool.usage,
+            allocated_tokens=pool.num_used_blocks * pool.block_size,
+            filled_tokens=sum(running.num_computed_tokens),
+            totals=life.books.totals(),
+            timings=timings,
+        )

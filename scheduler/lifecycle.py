@@ -1,0 +1,210 @@
+"""The requests and the legal moves between their states. Used by ``Scheduler`` alone, which is the only writer."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Final
+
+from scheduler.admission import ORDERS
+from scheduler.block_pool import KVBlockPool
+from scheduler.event_log import EventLog
+from scheduler.metrics import Books, record_of, record_of_rejected
+from scheduler.plan import Action, Admit, Evict, Grow, Release
+from scheduler.policy import SchedulerPolicy
+from scheduler.preemption import REQUEUES
+from scheduler.queue import WaitingQueue
+from scheduler.request import Request
+from scheduler.sequence import Sequence, State
+
+REMEMBERED_IDS: Final = 10_000
+"""Ended requests whose abort is answered "already_finished"; older ones are "unknown"."""
+
+
+class Lifecycle:
+    """Every request is in ``live`` and in exactly one of ``running`` (order of admission) and ``waiting``.
+
+    Each method is one whole move: lists, blocks, slot, counters and event together, so that no move is half made.
+    members_changed, blocks_changed: what the next snapshot must read anew.
+    """
+
+    def __init__(self, policy: SchedulerPolicy, pool: KVBlockPool, log: EventLog, books: Books) -> None:
+        self.pool = pool
+        self.log = log
+        self.books = books
+        self.live: dict[str, Sequence] = {}
+        self.running: list[Sequence] = []
+        self.waiting = WaitingQueue(ORDERS[policy.admission_order])
+        self.newly_queued: list[Sequence] = []
+        self.members_changed = True
+        self.blocks_changed = True
+        self._remembered: dict[str, None] = {}
+        self._ended_for_step: list[str] = []
+        self._ended_for_snapshot: list[str] = []
+        self._free_slots: list[int] = []
+        self._num_slots = 0
+        self._last_rank = 0
+        self._front_rank = 0
+
+    def enter(self, request: Request, max_tokens: int, eos: frozenset[int], now: float) -> None:
+        """Queue an accepted request."""
+        self._last_rank += 1
+        sampling = request.sampling
+        seq = Sequence(
+            request,
+            max_tokens=max_tokens,
+            arrival_time=now if request.arrival_time is None else float(request.arrival_time),
+            rank=self._last_rank,
+            stop_ids=frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else eos),
+        )
+        self.live[seq.request_id] = seq
+        self._remembered.pop(seq.request_id, None)
+        self.waiting.put(seq)
+        self.newly_queued.append(seq)
+        self.log.add("queued", seq.request_id, now, num_prompt_tokens=seq.num_prompt_tokens, max_tokens=seq.max_tokens)
+
+    def reject(self, request: Any, reason: str, now: float) -> None:
+        """Answer a request that is not taken: one event, one record."""
+        self.books.rejected += 1
+        record = record_of_rejected(request, reason, now)
+        self.log.record(record)
+        self.log.add("rejected", record.request_id, now, reason)
+
+    def end(self, seq: Sequence, outcome: str, reason: str, now: float) -> None:
+        """The one way out, from every state (faults F25, F34, F56). outcome: "finished" or "aborted"."""
+        if seq.state is State.RUNNING:
+            self._leave_batch(seq)
+        else:
+            self.waiting.take(seq)
+        seq.state = State.ENDED
+        del self.live[seq.request_id]
+        self._remembered[seq.request_id] = None
+        if len(self._remembered) > REMEMBERED_IDS:
+            del self._remembered[next(iter(self._remembered))]
+        self._ended_for_step.append(seq.request_id)
+        self._ended_for_snapshot.append(seq.request_id)
+        if outcome == "finished":
+            self.books.finished += 1
+        else:
+            self.books.aborted += 1
+        self.log.record(record_of(seq, outcome, reason, now))
+        self.log.add(
+            outcome,
+            seq.request_id,
+            now,
+            reason,
+            num_output_tokens=seq.num_output_tokens,
+            num_preemptions=seq.num_preemptions,
+        )
+
+    def has_ended(self, request_id: str) -> bool:
+        """Whether a request of this id ended lately."""
+        return request_id in self._remembered
+
+    @property
+    def has_ended_to_pass_on(self) -> bool:
+        """Whether the runner has not been told of an end yet."""
+        return bool(self._ended_for_step)
+
+    def drain_ended_for_step(self) -> tuple[str, ...]:
+        """Ids that ended since the last step, for the runner."""
+        ended, self._ended_for_step = tuple(self._ended_for_step), []
+        return ended
+
+    def drain_ended_for_snapshot(self) -> tuple[str, ...]:
+        """Ids that ended since the last snapshot."""
+        ended, self._ended_for_snapshot = tuple(self._ended_for_snapshot), []
+        return ended
+
+    def apply(
+        self, actions: list[Action], tokens: dict[str, int], policy: SchedulerPolicy, now: float
+    ) -> tuple[list[Sequence], list[Sequence]]:
+        """Carry out a plan's actions in their order, which decides the block ids; returns (new, resumed)."""
+        new: list[Sequence] = []
+        resumed: list[Sequence] = []
+        for action in actions:
+            seq = self.live[action.request_id]
+            match action:
+                case Grow():
+                    self._give_blocks(seq, action.num_blocks)
+                case Evict():
+                    self._evict(seq, action, policy, now)
+                case Admit():
+                    (resumed if seq.state is State.PREEMPTED else new).append(seq)
+                    self._admit(seq, action, tokens.get(action.request_id, 0), policy, now)
+                case Release():
+                    self.end(seq, "finished", seq.end_reason, now)
+        return new, resumed
+
+    def _give_blocks(self, seq: Sequence, count: int) -> None:
+        seq.block_table += self.pool.allocate(seq.request_id, count)
+        seq.capacity = len(seq.block_table) * self.pool.block_size
+        self.blocks_changed = True
+
+    def _leave_batch(self, seq: Sequence) -> None:
+        self.pool.free(seq.request_id, seq.block_table)
+        seq.block_table = ()
+        seq.capacity = 0
+        seq.num_computed_tokens = 0
+        seq.decoding = False
+        seq.static_length = seq.static_position = 0
+        heapq.heappush(self._free_slots, seq.slot)
+        seq.slot = -1
+        self.running.remove(seq)
+        self.members_changed = True
+
+    def _admit(self, seq: Sequence, action: Admit, num_tokens: int, policy: SchedulerPolicy, now: float) -> None:
+        self.waiting.take(seq)
+        kind, since = "admitted", seq.arrival_time
+        if seq.preempted_at is not None:
+            kind, since = "resumed", seq.preempted_at
+            seq.preempted_s += now - seq.preempted_at
+            seq.preempted_at = None
+        if seq.first_scheduled_time is None:
+            seq.first_scheduled_time = now
+            seq.policy_version = policy.version
+        seq.state = State.RUNNING
+        seq.static_length = action.static_length
+        seq.slot = self._take_slot()
+        self.running.append(seq)
+        self.members_changed = True
+        self._give_blocks(seq, action.num_blocks)
+        self.log.add(
+            kind,
+            seq.request_id,
+            now,
+            num_blocks=action.num_blocks,
+            num_scheduled_tokens=num_tokens,
+            waited_s=now - since,
+        )
+
+    def _take_slot(self) -> int:
+        if self._free_slots:
+            return heapq.heappop(self._free_slots)
+        self._num_slots += 1
+        return self._num_slots - 1
+
+    def _evict(self, seq: Sequence, eviction: Evict, policy: SchedulerPolicy, now: float) -> None:
+        seq.high_water = max(seq.high_water, seq.num_computed_tokens)
+        self._leave_batch(seq)
+        seq.state = State.PREEMPTED
+        seq.num_preemptions += 1
+        seq.fruitless_evictions += 1
+        seq.preempted_at = now
+        if REQUEUES[policy.preemption_requeue].front:
+            self._front_rank -= 1
+            seq.rank = self._front_rank
+        else:
+            self._last_rank += 1
+            seq.rank = self._last_rank
+            seq.order_time = now
+        self.waiting.put(seq)
+        self.books.preemptions += 1
+        self.log.add(
+            "preempted",
+            seq.request_id,
+            now,
+            policy.preemption_victim,
+            for_request_id=eviction.for_request_id,
+            freed_blocks=eviction.freed_blocks,
+            recompute_tokens=eviction.recompute_tokens,
+        )
