@@ -20,11 +20,11 @@ import zmq
 
 from model_runner.config import RunnerConfig
 from model_runner.conversation import Conversation
-from model_runner.health import StallWatch, live_phase
+from model_runner.follower import Follower
 from model_runner.history import History
 from model_runner.journal import Journal
-from model_runner.link import CaughtUp, Received, SchemaError
-from model_runner.messages import Command, Reply, SetPolicy, Shutdown, Submit
+from model_runner.link import SchemaError
+from model_runner.messages import Command, Reply, SetPolicy, Shutdown
 from model_runner.restarts import MAX_START_FAILURES, StartLuck
 from model_runner.traffic import TrafficClock, TrafficSource
 from model_runner.views import ClientPhase, ClientState
@@ -57,9 +57,7 @@ class Supervisor:
         journal: Journal,
         command: Sequence[str] = DEFAULT_COMMAND,
     ) -> None:
-        self._traffic: TrafficClock | None = None
         self._config = config
-        self._policy = policy
         self._next_policy: SchedulerPolicy | None = None
         self._history = history
         self._journal = journal
@@ -69,7 +67,7 @@ class Supervisor:
         self._closing = False
         self._worker: WorkerProcess | None = None
         self._talk: Conversation | None = None
-        self._stall = StallWatch()
+        self._follower = Follower(history, journal, policy)
         self._run_numbers = itertools.count(1)
         self._base: ClientPhase = "starting"
         self._message = ""
@@ -78,8 +76,6 @@ class Supervisor:
         self._restart_text = ""
         self._start_at: float | None = None
         self._luck = StartLuck()
-        self._live_since: float | None = None
-        self._heard_at: float | None = None
         self._turned_at = time.monotonic()
         self._grace_until = 0.0
         self._state = ClientState("starting", time.time(), None, "", None, 0)
@@ -89,7 +85,7 @@ class Supervisor:
 
     def start(self, traffic: TrafficSource) -> None:
         """Start the thread, which starts the worker and lets the traffic flow while one is live."""
-        self._traffic = TrafficClock(traffic)
+        self._follower.traffic = TrafficClock(traffic)
         self._start_at = time.monotonic()
         self._thread.start()
 
@@ -106,18 +102,18 @@ class Supervisor:
     @property
     def state(self) -> ClientState:
         """How things are now."""
-        heard_at = self._heard_at
+        heard_at = self._follower.heard_at
         return replace(self._state, age_s=None if heard_at is None else max(0.0, time.monotonic() - heard_at))
 
     @property
     def policy(self) -> SchedulerPolicy:
         """The policy in force, or that of the next start."""
-        return self._next_policy or self._policy
+        return self._next_policy or self._follower.policy
 
     @property
     def is_live(self) -> bool:
         """True when commands reach an engine."""
-        return self._live_since is not None
+        return self._follower.is_live
 
     def ask(self, command: Command) -> Future[Reply]:
         """Send a command; its ``command_id`` is set here. A worker that dies first answers with ok=False."""
@@ -128,7 +124,7 @@ class Supervisor:
 
     def set_next_policy(self, policy: SchedulerPolicy) -> SchedulerPolicy:
         """The policy for the next worker, or for this one as soon as it is live; its version follows the present."""
-        policy = replace(policy, version=self._policy.version + 1)
+        policy = replace(policy, version=self._follower.policy.version + 1)
         self._next_policy = policy
         self._waker.wake()
         return policy
@@ -180,7 +176,7 @@ class Supervisor:
             self._check_health(self._worker, time.monotonic())
         if self._talk is not None and self.is_live:
             self._send_requests(self._talk)
-            self._advance_traffic(self._traffic)
+            self._follower.advance_traffic()
         self._refresh_state(time.monotonic())
 
     def _wait(self) -> None:
@@ -208,15 +204,15 @@ class Supervisor:
             if self._talk.send(command, future):
                 return
             reason = "the engine has not read the commands before this one"
-        future.set_result(Reply(0, False, 0, (reason,), self._policy.version))
+        future.set_result(Reply(0, False, 0, (reason,), self._follower.policy.version))
 
     def _start_worker(self) -> None:
         run_id = f"run-{next(self._run_numbers)}-{int(time.time() * 1000):x}"
         self._start_at = None
-        self._stall = StallWatch()
-        self._policy = self._take_next_policy() or self._policy
+        self._follower.begin_run(self._restart_text)
+        self._follower.policy = policy = self._take_next_policy() or self._follower.policy
         try:
-            self._worker = WorkerProcess(run_id, self._config, self._policy, self._waker.wake, self._command)
+            self._worker = WorkerProcess(run_id, self._config, policy, self._waker.wake, self._command)
         except OSError as error:
             self._give_up(f"no worker can be started: {error}")
 
@@ -226,49 +222,13 @@ class Supervisor:
         except SchemaError as error:
             self._give_up(str(error))
             return
-        for answer in heard.answers:
-            if isinstance(answer.command, SetPolicy) and answer.reply.ok:
-                self._policy = replace(answer.command.policy, version=answer.reply.version)
-            elif isinstance(answer.command, Submit):
-                self._journal.answered(answer.command.request_id, answer.reply)
-        for caught_up in heard.caught_up:
-            self._catch_up(caught_up)
-        for received in heard.snapshots:
-            self._journal.apply(received.snapshot)
-            self._show(received)
+        self._follower.take(heard)
+        if self._follower.works:
+            self._luck.works()
+        if self.is_live and (self._restart_text or self._detail or self._message):
+            self._message, self._restart_text, self._detail = "", "", ()
         if self.is_live:
             talk.ask_again()
-
-    def _catch_up(self, caught: CaughtUp) -> None:
-        missed = caught.snapshots[: caught.states_after]
-        if caught.gap:
-            records = {r.request_id: r for received in missed for r in received.snapshot.step.records}
-            self._journal.replace(caught.states, records)
-        for index, received in enumerate(caught.snapshots):
-            if not caught.gap or index >= caught.states_after:
-                self._journal.apply(received.snapshot)
-            self._show(received)
-        if caught.gap and len(caught.snapshots) and self._heard_at is not None:
-            self._history.mark("gap", "this reader was too slow; some steps are not shown, no token is missing")
-
-    def _show(self, received: Received) -> None:
-        now = time.monotonic()
-        snapshot = received.snapshot
-        self._heard_at = now
-        self._history.add(snapshot, received.num_bytes)
-        self._stall.observe(snapshot, now)
-        if snapshot.step.policy.version >= self._policy.version:
-            self._policy = snapshot.step.policy
-        if self._live_since is None:
-            self._live_since = now
-            if self._traffic is not None:
-                self._traffic.start_run(snapshot.engine_time)
-            if self._restart_text:
-                self._history.mark("restart", self._restart_text)
-            self._restart_text = self._message = ""
-            self._detail = ()
-        if not snapshot.heartbeat or now - self._live_since > 5.0:
-            self._luck.works()
 
     def _check_health(self, worker: WorkerProcess, now: float) -> None:
         if worker.returncode is not None:
@@ -282,7 +242,7 @@ class Supervisor:
         silent_s = now - worker.last_beat
         if silent_s > limit_s:
             self._on_death(worker, f"the worker was silent for {silent_s:.1f} s", now)
-        elif self.is_live and self._heard_at is not None and now - self._heard_at > HUNG_STEP_S:
+        elif self.is_live and self._follower.heard_at is not None and now - self._follower.heard_at > HUNG_STEP_S:
             self._on_death(worker, f"a step of the worker took longer than {HUNG_STEP_S:.0f} s", now)
 
     def _on_death(self, worker: WorkerProcess, reason: str, now: float) -> None:
@@ -307,7 +267,7 @@ class Supervisor:
         self._base, self._message, self._start_at = "failed", message, None
 
     def _restart_worker(self, config: RunnerConfig) -> None:
-        had_one = self._worker is not None or self._heard_at is not None
+        had_one = self._worker is not None or self._follower.heard_at is not None
         if self._talk is not None and self.is_live:
             self._talk.send(Shutdown(0))
             self._follow_to_the_end(self._talk)
@@ -335,12 +295,12 @@ class Supervisor:
     def _drop_worker(self, timeout_s: float) -> None:
         """End the worker and put everything it had back into the journal."""
         worker, talk = self._worker, self._talk
-        self._worker = self._talk = self._live_since = None
+        self._worker = self._talk = None
         if talk is not None:
-            talk.close("the worker went down before it answered", self._policy.version)
+            talk.close("the worker went down before it answered", self._follower.policy.version)
         if worker is not None:
             worker.end(timeout_s)
-        self._journal.worker_lost()
+        self._follower.end_run()
 
     def _refuse_inbox(self, reason: str) -> None:
         while True:
@@ -349,7 +309,7 @@ class Supervisor:
             except queue.Empty:
                 return
             if not isinstance(item, RunnerConfig):
-                item[1].set_result(Reply(0, False, 0, (reason,), self._policy.version))
+                item[1].set_result(Reply(0, False, 0, (reason,), self._follower.policy.version))
 
     def _send_requests(self, talk: Conversation) -> None:
         latest = self._history.latest
@@ -363,17 +323,8 @@ class Supervisor:
                 return
             self._journal.sent(submit.request_id)
 
-    def _advance_traffic(self, traffic: TrafficClock | None) -> None:
-        latest, heard_at = self._history.latest, self._heard_at
-        if traffic is not None and latest is not None and heard_at is not None:
-            waiting = max(0, self._journal.num_unfinished - len(latest.step.running))
-            traffic.follow(latest, time.monotonic() - heard_at, waiting)
-
     def _refresh_state(self, now: float) -> None:
-        latest = self._history.latest
-        phase, message = self._base, self._message
-        if self.is_live and latest is not None:
-            phase, message = live_phase(latest, self._stall.verdict(now), self._message)
+        phase, message = self._follower.phase(now) or (self._base, self._message)
         old = self._state
         since = old.since if old.phase == phase else time.time()
         told = self._worker.progress if self._worker is not None and not self.is_live else None
