@@ -1,0 +1,77 @@
+"""Expressions and layers that several charts share."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby, takewhile
+from typing import Any
+
+import altair as alt
+
+from dashboard.charts.theme import Theme
+
+
+def data(name: str) -> Any:
+    """A data set that the tick supplies under this name."""
+    return alt.NamedData(name)
+
+
+def params(theme: Theme) -> list[dict[str, Any]]:
+    """Palette as Vega parameters: H hues, K ink upon them, O other, B background, I ink.
+
+    A specification travels with every tick, so its expressions are kept short.
+    """
+    values = {"H": theme.hues, "K": theme.on_hue, "O": theme.other, "B": theme.background, "I": theme.ink}
+    return [{"name": name, "value": list(v) if isinstance(v, tuple) else v} for name, v in values.items()]
+
+
+HUE = "datum.m<0?O:H[datum.m%8]"
+"""Vega expression: the colour of a mark."""
+INK_ON = "datum.m>7?I:datum.m<0?B:K[datum.m]"
+"""Vega expression: the ink that is legible upon a mark's square; hollow squares carry plain ink."""
+
+
+def raw(field: str, **extra: Any) -> dict[str, Any]:
+    """Channel whose values are used as they are (colours and opacities computed in the transform)."""
+    return {"field": field, "type": "nominal", "scale": None, "legend": None, **extra}
+
+
+def slim(spec: Any) -> Any:
+    """The same chart in fewer bytes: no hidden x axes, which config hides already; neighbours share transforms."""
+    if isinstance(spec, list):
+        return [slim(v) for v in spec]
+    if not isinstance(spec, dict):
+        return spec
+    out = {k: slim(v) for k, v in spec.items()}
+    if isinstance(out.get("x"), dict) and "axis" in out["x"] and out["x"]["axis"] is None:
+        out["x"] = {k: v for k, v in out["x"].items() if k != "axis"}
+    if "layer" in out:
+        out["layer"] = _grouped(out["layer"])
+    return out
+
+
+def _grouped(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbours with the same data and first transform become one nested layer that states both once."""
+    out = []
+    for _, group in groupby(layers, key=lambda v: json.dumps([v.get("data"), v.get("transform", [None])[:1]])):
+        members = list(group)
+        shared = members[0].get("transform", [])
+        for member in members[1:]:
+            same = zip(shared, member.get("transform", []), strict=False)
+            shared = [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], same)]
+        if len(members) == 1 or not shared:
+            out.extend(members)
+            continue
+        inner = []
+        for member in members:
+            rest = member["transform"][len(shared) :]
+            slimmer = {k: v for k, v in member.items() if k not in ("data", "transform")}
+            inner.append({**slimmer, "transform": rest} if rest else slimmer)
+        common = {"data": members[0]["data"]} if "data" in members[0] else {}
+        out.append({**common, "transform": shared, "layer": inner})
+    return out
+
+
+def exact(**extra: Any) -> dict[str, Any]:
+    """Scale that covers exactly the data."""
+    return {"zero": False, "nice": False, **extra}

@@ -1,0 +1,57 @@
+"""Every specification of the page, built at most once per theme, language and map geometry."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from dashboard.charts.flow import queue, running
+from dashboard.charts.memory import block_map
+from dashboard.charts.parts import params, slim
+from dashboard.charts.theme import THEMES, Theme, config
+from dashboard.charts.timeline import timeline
+from dashboard.i18n import translator
+from dashboard.state_tables import MapGeometry
+
+_altair = threading.Lock()
+
+
+def renderer() -> str:
+    """ "canvas", or "svg" where BATCHSCOPE_RENDERER asks for it (tests look at the drawn marks)."""
+    return "svg" if os.environ.get("BATCHSCOPE_RENDERER") == "svg" else "canvas"
+
+
+def specs(theme: str, language: str, geometry: MapGeometry) -> Mapping[str, dict[str, Any]]:
+    """Chart name (queue, running, map, time) to specification. Do not change what is returned: it is shared."""
+    with _altair:
+        return _specs(theme, language, geometry, renderer())
+
+
+@cache
+def _specs(theme_name: str, language: str, geometry: MapGeometry, drawn_by: str) -> Mapping[str, dict[str, Any]]:
+    theme, t = THEMES[theme_name], translator(language)
+    built = {
+        "queue": queue(theme, t),
+        "running": running(theme, t),
+        "map": block_map(theme, geometry),
+        "time": timeline(theme, t),
+    }
+    return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
+
+
+def _finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:
+    """As sent: palette, config and a pinned renderer (a switch between canvas and svg would rebuild the chart)."""
+    options = {"renderer": drawn_by, "actions": False}
+    margins = {"left": 1, "right": 1, "top": 1, "bottom": 1}
+    extra = {
+        "padding": margins,
+        "params": params(theme),
+        "config": config(theme),
+        "usermeta": {"embedOptions": options},
+    }
+    merged: dict[str, Any] = slim({**spec, **extra})
+    merged.pop("$schema", None)
+    return merged

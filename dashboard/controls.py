@@ -1,0 +1,278 @@
+"""The sidebar. A control acts at once; what it shows is always what the engine has in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard.fields import GROUPS, PACE_STEPS, Control, controls, slider_steps
+from dashboard.i18n import N_, Translate
+from dashboard.restart import restart_section
+from dashboard.views.markup import plain
+from dashboard.words import policy_diff
+from model_runner.client import RunnerClient
+from model_runner.traffic import MAX_RATE, MIXES, PRIORITY_MIXES, TrafficSpec
+from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
+from scheduler.policy import SWITCHES
+from scheduler.registry import REGISTRIES
+
+KEPT_BY_PRESET: Final = ("step_delay_ms", "paused", "single_step", "kv_block_limit", "version")
+"""Fields a preset leaves alone: pace, and the memory of the machine."""
+RATES: Final = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
+BURST: Final = 24
+
+
+def shown_truth(client: RunnerClient) -> tuple[object, ...]:
+    """What the controls depend on; when it differs from what was drawn, they must be drawn again."""
+    latest = client.latest
+    return (client.policy, client.traffic.spec, client.config, latest.run_id if latest else "")
+
+
+def apply(client: RunnerClient, policy: SchedulerPolicy) -> None:
+    """Put a policy in force and keep the engine's answer for the echo."""
+    before = client.policy
+    reply = client.set_policy(policy)
+    changes = [f"{n} {old} → {new}" for n, old, new in policy_diff(before, policy)]
+    st.session_state["echo"] = (reply, changes)
+    if reply.accepted:
+        st.session_state["undo"] = before
+
+
+def with_field(
+    policy: SchedulerPolicy, field: str, value: Any, max_model_len: int, memory: dict[str, Any]
+) -> SchedulerPolicy:
+    """The policy with one field changed.
+
+    Whole prompts need a budget that holds the longest of them, so switching chunks off raises it; ``memory`` keeps the
+    budget from before, which comes back when chunks are switched on.
+    """
+    changed = replace(policy, **{field: value})
+    if field != "enable_chunked_prefill":
+        return changed
+    if not value and policy.max_num_batched_tokens < max_model_len - 1:
+        memory["budget"] = policy.max_num_batched_tokens
+        return replace(changed, max_num_batched_tokens=max_model_len - 1)
+    if value and "budget" in memory:
+        return replace(changed, max_num_batched_tokens=memory.pop("budget"))
+    return changed
+
+
+def _follow(key: str, truth: Any) -> None:
+    """Let a widget show the truth. Only when it shows something else: a needless write would undo a key press that is
+    still on its way from the browser."""
+    if key not in st.session_state or st.session_state[key] != truth:
+        st.session_state[key] = truth
+
+
+def _changed(client: RunnerClient, field: str) -> None:
+    latest = client.latest
+    longest = latest.info.max_model_len if latest else 0
+    value = st.session_state[f"policy.{field}"]
+    if value is None and field in REGISTRIES:
+        return
+    apply(client, with_field(client.policy, field, value, longest, st.session_state.setdefault("memory", {})))
+
+
+def _number_words(field: str, t: Translate) -> Callable[[Any], str]:
+    def words(value: Any) -> str:
+        if value is None:
+            return t("all")
+        if field == "long_prefill_token_threshold" and value == 0:
+            return t("off")
+        if field == "kv_watermark":
+            return f"{value:.0%}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+    return words
+
+
+def _widget(client: RunnerClient, control: Control, num_blocks: int, t: Translate) -> None:
+    field, key = control.field, f"policy.{control.field}"
+    truth = getattr(client.policy, field)
+    _follow(key, truth)
+    label, help_text = t(control.label), t(control.help) if control.help else None
+    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (client, field)}
+    if field in REGISTRIES:
+        names = list(REGISTRIES[field].names())
+        if len(names) == 2:
+            st.segmented_control(label, names, width="stretch", required=True, **common)
+        else:
+            st.selectbox(label, names, **common)
+    elif field in SWITCHES:
+        st.toggle(label, **common)
+    else:
+        steps = slider_steps(control, truth, num_blocks)
+        st.select_slider(label, steps, format_func=_number_words(field, t), **common)
+
+
+def sidebar(client: RunnerClient, t: Translate) -> None:
+    """Everything in the sidebar below the language switch. Draws the truth and remembers that it did."""
+    st.session_state["drawn"] = shown_truth(client)
+    latest = client.latest
+    num_blocks = latest.info.num_blocks if latest else client.config.num_blocks
+    with st.container():  # one element whatever it holds: what follows keeps its place, and the keyboard its focus
+        _echo(client, t)
+    _presets(client, t)
+    described = controls()
+    with st.expander(t("Traffic"), expanded=True):
+        _traffic(client, t)
+    for group, title in GROUPS.items():
+        members = [c for c in described if c.group == group]
+        if members:
+            with st.expander(t(title), expanded=group in ("batch", "allocation")):
+                for control in members:
+                    _widget(client, control, num_blocks, t)
+    with st.expander(t("Pace"), expanded=True):
+        _pace(client, t)
+    with st.expander(t("Restart: model, memory, device")):
+        restart_section(client, t)
+
+
+def _echo(client: RunnerClient, t: Translate) -> None:
+    reply, changes = st.session_state.get("echo", (None, []))
+    if reply is None:
+        st.caption(t("A change acts at the next iteration; what is in force is echoed here."))
+    elif not reply.accepted:
+        st.error(t("Refused: {reason}", reason=plain("; ".join(reply.reasons))))
+    elif reply.step_id:
+        text = t("In force from step {step} as policy v{version}", step=f"{reply.step_id:,}", version=reply.version)
+        st.success(f"**{text}**  \n{plain('; '.join(changes))}")
+    else:
+        st.success(t("In force from the next start as policy v{version}", version=reply.version))
+    if st.session_state.get("undo") is not None and reply is not None and reply.accepted:
+        st.button(t("Undo"), key="undo.button", on_click=_undo, args=(client,), width="stretch")
+
+
+def _undo(client: RunnerClient) -> None:
+    policy = st.session_state.pop("undo", None)
+    if policy is not None:
+        apply(client, policy)
+
+
+def _presets(client: RunnerClient, t: Translate) -> None:
+    now = client.policy
+    match = next((n for n, p in PRESETS.items() if not policy_diff(now, with_preset(now, p))), None)
+    _follow("preset", match)
+    notes = "\n\n".join(f"**{name}**: {t(PRESET_NOTES[name].description)}" for name in PRESETS if name in PRESET_NOTES)
+    st.selectbox(
+        t("Preset"),
+        list(PRESETS),
+        key="preset",
+        placeholder=t("own policy"),
+        help=notes,
+        on_change=_choose_preset,
+        args=(client,),
+    )
+
+
+def with_preset(now: SchedulerPolicy, preset: SchedulerPolicy) -> SchedulerPolicy:
+    """A preset's decisions with the pace and the memory limit in force."""
+    return replace(preset, **{name: getattr(now, name) for name in KEPT_BY_PRESET})
+
+
+def _choose_preset(client: RunnerClient) -> None:
+    name = st.session_state["preset"]
+    if name in PRESETS:
+        apply(client, with_preset(client.policy, PRESETS[name]))
+
+
+TRAFFIC_CHOICES: Final = (
+    ("prompt_mix", N_("Prompt lengths"), N_(
+        "Long prompts fill the token budget with prefill; bimodal mixes a few long ones among many short ones."
+    ), MIXES),
+    ("output_mix", N_("Output lengths"), N_(
+        "Answers of different length are what a static batch wastes its slots on; long ones make the KV cache grow."
+    ), MIXES),
+    ("priority_mix", N_("Priorities"), N_(
+        "Only the priority order and the lowest_priority victim look at them."
+    ), PRIORITY_MIXES),
+)  # fmt: skip
+
+
+def _traffic(client: RunnerClient, t: Translate) -> None:
+    spec = client.traffic.spec
+    _follow("traffic.enabled", spec.enabled)
+    st.toggle(
+        t("Requests arrive by themselves"), key="traffic.enabled", on_change=_set_traffic, args=(client, "enabled")
+    )
+    _follow("traffic.rate", spec.rate)
+    st.select_slider(
+        t("Arrivals per second"),
+        sorted({*RATES, spec.rate}),
+        key="traffic.rate",
+        format_func=lambda v: f"{v:g}",
+        help=t(
+            "More than the engine can serve makes the queue grow without end. At most {n} a second.", n=f"{MAX_RATE:g}"
+        ),
+        on_change=_set_traffic,
+        args=(client, "rate"),
+    )
+    columns = st.columns(2)
+    for i, (name, label, help_text, values) in enumerate(TRAFFIC_CHOICES):
+        _follow(f"traffic.{name}", getattr(spec, name))
+        columns[i % 2].selectbox(
+            t(label),
+            values,
+            key=f"traffic.{name}",
+            format_func=t,
+            help=t(help_text),
+            on_change=_set_traffic,
+            args=(client, name),
+        )
+    with columns[1]:
+        st.button(
+            t("Burst of {n}", n=BURST), key="burst", on_click=_burst, args=(client, BURST), width="stretch",
+            help=t("That many requests arrive at once."),
+        )  # fmt: skip
+
+
+def _burst(client: RunnerClient, n: int) -> None:
+    client.traffic.burst(n)
+
+
+def _set_traffic(client: RunnerClient, name: str) -> None:
+    spec: TrafficSpec = client.traffic.spec
+    found = client.traffic.set(replace(spec, **{name: st.session_state[f"traffic.{name}"]}))
+    st.session_state["traffic.problem"] = "; ".join(found)
+
+
+def _pace(client: RunnerClient, t: Translate) -> None:
+    policy = client.policy
+    _follow("policy.step_delay_ms", policy.step_delay_ms)
+    st.select_slider(
+        t("Pause after each iteration"),
+        sorted({*PACE_STEPS, policy.step_delay_ms}),
+        key="policy.step_delay_ms",
+        format_func=lambda v: t("none") if not v else f"{v:g} ms",
+        help=t("Slows the engine for the eye. It is not counted as engine time, so rates and latencies stay true."),
+        on_change=_changed,
+        args=(client, "step_delay_ms"),
+    )
+    _follow("policy.single_step", policy.single_step)
+    st.toggle(
+        t("Single step"),
+        key="policy.single_step",
+        help=t("Each iteration waits for the step button (key N)."),
+        on_change=_changed,
+        args=(client, "single_step"),
+    )
+
+
+def toggle_pause(client: RunnerClient) -> None:
+    """Hold the engine, or let it go."""
+    policy = client.policy
+    held = policy.paused or policy.single_step
+    apply(client, replace(policy, paused=not held, single_step=False))
+
+
+def one_step(client: RunnerClient) -> None:
+    """Run one iteration; holds the engine first when it runs freely."""
+    policy = client.policy
+    if not (policy.paused or policy.single_step):
+        apply(client, replace(policy, paused=True))
+    reply = client.step(1)
+    if not reply.accepted:
+        st.toast("; ".join(reply.reasons))

@@ -1,0 +1,39 @@
+"""The one runner of this process, shared by every session of the page.
+
+It is kept by Streamlit's resource cache, because that survives both the end of all sessions and an edit of the sources,
+for which Streamlit re-imports our modules; a module-level variable would be forgotten then and a second runner started.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dashboard.hub import Hub
+from dashboard.settings import from_environment
+from model_runner.client import RunnerClient
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The client of the runner, and the pictures made from what it sees."""
+
+    client: RunnerClient
+    hub: Hub
+
+
+def start() -> Engine:
+    """Start a runner as the environment says. Raises SettingsError."""
+    settings = from_environment(os.environ)
+    client = RunnerClient(settings.config, settings.policy, traffic=settings.traffic)
+    client.start()
+    return Engine(client, Hub(client))
+
+
+# An edit of this body would make Streamlit call it again while the first runner goes on: keep it one line.
+@st.cache_resource(show_spinner=False)
+def shared() -> Engine:
+    """The engine of this process; started by whoever asks first."""
+    return start()

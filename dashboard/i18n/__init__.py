@@ -1,0 +1,45 @@
+"""Korean and English. The English sentence is the message id; ``ko.po`` has the Korean one (gettext, read by babel)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from babel.messages.pofile import read_po
+
+LANGUAGES: Final = {"en": "English", "ko": "한국어"}
+Translate = Callable[..., str]
+
+
+def N_(message: str) -> str:  # noqa: N802 - gettext's name for "translate later"
+    """Mark a message for the catalogue without translating it here."""
+    return message
+
+
+def language_of(locale: str | None) -> str:
+    """The page's language for a browser locale such as "ko-KR"; English where we have no catalogue."""
+    code = (locale or "en").replace("_", "-").split("-")[0].lower()
+    return code if code in LANGUAGES else "en"
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, str]:
+    """Message id to translation; empty for English. A message that is missing there shows in English."""
+    if language == "en":
+        return {}
+    with (Path(__file__).parent / f"{language}.po").open("rb") as file:
+        return {str(m.id): str(m.string) for m in read_po(file, locale=language) if m.id and m.string}
+
+
+@cache
+def translator(language: str) -> Translate:
+    """``t("wait {seconds} s", seconds=3)``: the message in ``language`` with its values filled in."""
+    table = catalogue(language)
+
+    def t(message: str, /, **values: object) -> str:
+        text = table.get(message, message)
+        return text.format(**values) if values else text
+
+    return t

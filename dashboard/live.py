@@ -1,0 +1,158 @@
+"""The part of the page that ticks: always the same elements in the same order, with new data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard import engine, style
+from dashboard.charts.specs import specs
+from dashboard.charts.theme import THEMES, Theme
+from dashboard.charts.timeline import TITLES
+from dashboard.controls import one_step, shown_truth, toggle_pause
+from dashboard.hub import Frame, with_selection
+from dashboard.i18n import N_, Translate, translator
+from dashboard.identity import letter
+from dashboard.prompt import prompt_panel
+from dashboard.views import memory_account, status, step, tiles, twin
+from dashboard.views.markup import esc, plain, scroll
+from dashboard.words import engine_words
+from model_runner.client import RunnerClient
+from model_runner.views import ClientState
+
+TICK_S: Final = 0.25
+PANEL_HEIGHT: Final = 290
+RECENT_STEPS: Final = 40
+_log = logging.getLogger(__name__)
+
+
+@st.fragment(run_every=TICK_S, key="live")
+def live(language: str, theme_name: str) -> None:
+    """One tick. Draws no chart before the first snapshot: a progress bar says what takes long."""
+    running = engine.shared()
+    client, t, theme = running.client, translator(language), THEMES[theme_name]
+    if st.session_state.get("drawn") != shown_truth(client):
+        st.rerun()
+    frame, state = running.hub.frame(), client.state
+    _top(client, state, frame, t)
+    if frame is None:
+        _loading(state, t)
+        return
+    chosen = st.session_state.get("chosen") or ""
+    charts = specs(theme_name, language, frame.geometry)
+    data = with_selection(frame, chosen)
+    _present(frame, charts, data, t)
+    wide, side = st.columns([3.25, 1.15])
+    with wide:
+        legend = LEGEND_STATIC if frame.snapshot.step.policy.batching == "static" else LEGEND
+        _guarded(lambda: st.html(_title(t(TITLES["lanes"]), t(legend))), "lanes title")
+        _guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
+    with side:
+        _side(client, frame, theme, t)
+    _below(frame, t)
+
+
+LEGEND: Final = N_("○ admitted · ▽ preempted · • finished · red edge = recompute")
+LEGEND_STATIC: Final = N_("○ admitted · • finished · grey outline = padding · faint line = idle slot")
+
+
+def _guarded(draw: Callable[[], Any], name: str) -> None:
+    """Draw one element; an error in it is shown in its place and the tick goes on."""
+    try:
+        draw()
+    except Exception as error:
+        _log.exception("element %s", name)
+        st.html(f'<div class="bs-notice bs-bad">{esc(name)}: {esc(type(error).__name__)}: {esc(error, 300)}</div>')
+
+
+def _title(title: str, more: str = "") -> str:
+    return f'<div class="bs-title">{esc(title)} <span>{esc(more)}</span></div>'
+
+
+def _chart(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None:
+    st.vega_lite_chart(spec={**spec, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
+
+
+def _top(client: RunnerClient, state: ClientState, frame: Frame | None, t: Translate) -> None:
+    snapshot = frame.snapshot if frame else None
+    every = frame.steps_per_frame if frame else 1
+    st.html(style.frozen_sheet(frame is not None and status.is_frozen(state)))
+    left, pick, pause, step_once = st.columns([6.0, 1.7, 1.25, 0.95], vertical_alignment="center")
+    with left:
+        _guarded(lambda: st.html(status.strip(state, snapshot, client.marks, every, t)), "status")
+    with pick:
+        _guarded(lambda: _choose(frame, t), "selection")
+    held = client.policy.paused or client.policy.single_step
+    pause.button(
+        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(client,), shortcut="P",
+        width="stretch",
+    )  # fmt: skip
+    step_once.button(t("Step"), key="step", on_click=one_step, args=(client,), shortcut="N", width="stretch")
+    _guarded(lambda: st.html(status.notices(state, snapshot, t) or "<span></span>"), "notices")
+    _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+
+
+def _choose(frame: Frame | None, t: Translate) -> None:
+    """The request that all pictures single out."""
+    ids = [*frame.snapshot.step.running.request_id, *frame.snapshot.step.waiting.request_id[:40]] if frame else []
+    chosen = st.session_state.get("chosen")
+    if chosen and chosen not in ids:
+        ids.insert(0, chosen)
+    marks = frame.marks if frame else {}
+    starred = frame.starred if frame else frozenset()
+
+    def words(request_id: str) -> str:
+        star = "★ " if request_id in starred else ""
+        return f"{star}{letter(marks.get(request_id, -1))} {request_id}".strip()
+
+    st.selectbox(
+        t("Highlight a request"),
+        ids,
+        index=None,
+        key="chosen",
+        format_func=words,
+        placeholder=t("Highlight a request"),
+        label_visibility="collapsed",
+    )
+
+
+def _loading(state: ClientState, t: Translate) -> None:
+    words = engine_words(state.message, t) or t("The engine is starting.")
+    st.progress(state.progress or 0.0, text=plain(words))
+
+
+def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping[str, bytes]], t: Translate) -> None:
+    now = frame.snapshot.step
+    queue, running, memory = st.columns([1.0, 1.05, 2.35])
+    with queue:
+        more = t("{n} waiting, {tokens} tokens", n=now.num_waiting, tokens=f"{now.num_waiting_tokens:,}")
+        _guarded(lambda: st.html(_title(t("Queue"), more) + step.head_reason(now, t)), "queue title")
+        _guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
+    with running:
+        more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
+        _guarded(lambda: st.html(_title(t("Running"), more)), "running title")
+        _guarded(lambda: _chart(charts["running"], data["running"], t("running set")), "running")
+    with memory:
+        _guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
+        _guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
+
+
+def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> None:
+    happened, evicted, own = st.tabs([t("Last step"), t("Preemptions"), t("Your request")])
+    with happened:
+        _guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
+        recent = [s.step for s in reversed(client.history(last=RECENT_STEPS))]
+        _guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
+    with evicted:
+        words = tuple(frame.evictions)
+        _guarded(lambda: st.html(step.preemptions(words, theme, t, PANEL_HEIGHT + 140)), "preemptions")
+    with own:
+        _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
+
+
+def _below(frame: Frame, t: Translate) -> None:
+    if st.toggle(t("What the picture says, as tables"), key="twin"):
+        _guarded(lambda: st.html(twin.twin(frame.snapshot.step, frame.marks, t)), "tables")

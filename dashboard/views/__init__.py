@@ -1,0 +1,1 @@
+"""Snapshot in, escaped HTML out. Nothing here calls Streamlit."""

