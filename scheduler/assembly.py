@@ -26,7 +26,9 @@ def assemble(
     draft: Draft, life: Lifecycle, step_id: int, now: float, new: list[Sequence], resumed: list[Sequence]
 ) -> ScheduleStep:
     """Count the planned tokens as computed, right after planning, and describe them for the runner."""
-    rows = _rows(draft, life, now)
+    ids = [seq.request_id for seq in life.running] if life.num_decoding == len(draft.tokens) else []
+    all_decode = bool(ids) and ids == list(draft.tokens) and draft.view.policy.batching == "continuous"
+    rows = _decodes(life, ids) if all_decode else _rows(draft, life, now)
     return ScheduleStep(
         step_id=step_id,
         policy_version=draft.view.policy.version,
@@ -44,6 +46,20 @@ def assemble(
         finished=life.drain_ended_for_step(),
         new_requests=tuple([seq.request for seq in new]),
     )
+
+
+def _decodes(life: Lifecycle, ids: list[str]) -> Rows:
+    """The rows of a step in which every running request decodes, in their order: whole columns at a time."""
+    rows, running = Rows(), life.running
+    rows.token_ids = dict(zip(ids, [(seq.token_ids[-1],) for seq in running], strict=True))
+    rows.starts = dict(zip(ids, [seq.num_computed_tokens for seq in running], strict=True))
+    rows.tables = dict(zip(ids, [seq.block_table for seq in running], strict=True))
+    rows.kinds = dict.fromkeys(ids, "decode")
+    rows.sampling = ids
+    for seq in running:
+        seq.num_computed_tokens += 1
+    life.books.decode_tokens += len(ids)
+    return rows
 
 
 def _rows(draft: Draft, life: Lifecycle, now: float) -> Rows:
@@ -116,7 +132,7 @@ def deliver(step: ScheduleStep, result: StepResult, life: Lifecycle, now: float)
         token = sampled.get(request_id)
         if seq is None or token is None or seq.num_computed_tokens != seq.num_tokens:
             if seq is not None:
-                undo(seq, step)
+                undo(seq, step, life)
             continue
         delivered[request_id] = token
         seq.token_ids.append(token)
@@ -132,8 +148,7 @@ def deliver(step: ScheduleStep, result: StepResult, life: Lifecycle, now: float)
     life.books.output_tokens += len(delivered)
     for seq, reason in complete:
         if seq.static_length:
-            seq.held, seq.end_reason = True, reason
-            life.members_changed = True
+            life.hold(seq, reason)
         else:
             life.end(seq, "finished", reason, now)
     return delivered
@@ -142,18 +157,20 @@ def deliver(step: ScheduleStep, result: StepResult, life: Lifecycle, now: float)
 def _first_of_a_run(seq: Sequence, life: Lifecycle, now: float) -> None:
     """The first token since admission: from here on the request decodes, one token a step."""
     seq.decoding = True
+    life.num_decoding += 1
     seq.fruitless_evictions = 0
     if seq.first_token_time is None:
         seq.first_token_time = now
         life.members_changed = True
 
 
-def undo(seq: Sequence, step: ScheduleStep) -> None:
+def undo(seq: Sequence, step: ScheduleStep, life: Lifecycle) -> None:
     """Count a row's tokens of a step as not computed, because its result never came. They are recomputed."""
     start = step.positions_start.get(seq.request_id)
     if start is None or seq.state is not State.RUNNING:
         return
     seq.high_water = max(seq.high_water, seq.num_computed_tokens)
+    life.num_decoding -= seq.decoding
     seq.decoding = False
     seq.num_computed_tokens = start
     if seq.static_length:

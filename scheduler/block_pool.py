@@ -46,6 +46,10 @@ class KVBlockPool:
         """
         if count > len(self._free):
             raise InvariantError(f"{request_id} was promised {count} blocks, {len(self._free)} are free")
+        if count == 1:
+            block = self._free.pop()
+            self._owner[block] = request_id
+            return (block,)
         if count == 0:
             return ()
         blocks = tuple(self._free[: -count - 1 : -1])

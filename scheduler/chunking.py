@@ -15,11 +15,13 @@ from scheduler.sequence import SequenceView
 class Phase:
     """One leg of a step's walk: over running requests, or over the queue when ``admit`` is set.
 
-    only_if_idle: walked only when nothing has been planned yet, so that kinds of work are never mixed.
+    decodes: each of the rows lacks exactly one token. only_if_idle: walked only when nothing has been planned yet, so
+    that kinds of work are never mixed.
     """
 
     rows: Sequence[SequenceView] = ()
     admit: bool = False
+    decodes: bool = False
     only_if_idle: bool = False
 
 
@@ -27,34 +29,33 @@ Mix = Callable[[Sequence[SequenceView]], tuple[Phase, ...]]
 PREFILL_MIXES: Final[Registry[Mix]] = Registry("prefill_mix")
 
 
-def is_decode(seq: SequenceView) -> bool:
-    """One token is missing: the request waits for its next output token."""
-    return seq.num_tokens - seq.num_computed_tokens == 1
+def split(running: Sequence[SequenceView]) -> tuple[Sequence[SequenceView], Sequence[SequenceView]]:
+    """(prefills, decodes), each in order of admission. A decode lacks one token, the one it sampled last."""
+    prefills = [seq for seq in running if seq.num_tokens - seq.num_computed_tokens != 1]
+    if not prefills:
+        return prefills, running
+    return prefills, [seq for seq in running if seq.num_tokens - seq.num_computed_tokens == 1]
 
 
 @PREFILL_MIXES.register("running_order")
 def running_order(running: Sequence[SequenceView]) -> tuple[Phase, ...]:
     """vLLM V1: order of admission; an older prefill chunk takes budget before a younger decode."""
-    return (Phase(running), Phase(admit=True))
+    _, decodes = split(running)
+    return (Phase(running, decodes=decodes is running), Phase(admit=True))
 
 
 @PREFILL_MIXES.register("decode_first")
 def decode_first(running: Sequence[SequenceView]) -> tuple[Phase, ...]:
     """Sarathi-Serve: all decodes, then the rest of the budget is prefill chunks, so that no decode stalls."""
-    prefills = [seq for seq in running if not is_decode(seq)]
-    if not prefills:
-        return running_order(running)
-    return (Phase([seq for seq in running if is_decode(seq)]), Phase(prefills), Phase(admit=True))
+    prefills, decodes = split(running)
+    return (Phase(decodes, decodes=True), Phase(prefills), Phase(admit=True))
 
 
 @PREFILL_MIXES.register("prefill_first")
 def prefill_first(running: Sequence[SequenceView]) -> tuple[Phase, ...]:
     """vLLM V0, nano-vllm: a step is prefill or decode, never both, and prefill goes first; decodes stall meanwhile."""
-    return (
-        Phase([seq for seq in running if not is_decode(seq)]),
-        Phase(admit=True),
-        Phase([seq for seq in running if is_decode(seq)], only_if_idle=True),
-    )
+    prefills, decodes = split(running)
+    return (Phase(prefills), Phase(admit=True), Phase(decodes, decodes=True, only_if_idle=True))
 
 
 def threshold_of(view: StepView) -> int:

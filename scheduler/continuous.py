@@ -25,8 +25,27 @@ def continuous(view: StepView, draft: Draft) -> None:
             continue
         if phase.admit:
             admission.admit_waiting(view, draft)
-        else:
+        elif not (phase.decodes and plan_all_decodes(view, draft, phase.rows)):
             walk_running(view, draft, phase.rows)
+
+
+def plan_all_decodes(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> bool:
+    """Plan one token for each row at once, when budget and blocks suffice for all; else plan nothing, return False.
+
+    The same decisions as ``walk_running``, at a fraction of its cost: most steps of a busy engine are of this kind.
+    """
+    if len(rows) > draft.budget or draft.evicted:
+        return False
+    allocator = ALLOCATORS[view.policy.allocation]
+    full = [seq for seq in rows if seq.num_computed_tokens == seq.capacity]
+    needs = [allocator.blocks_for(view, seq, seq.num_computed_tokens + 1) - len(seq.block_table) for seq in full]
+    if sum(needs) > draft.free_blocks:
+        return False
+    for seq, needed in zip(full, needs, strict=True):
+        draft.grow(seq, needed)
+    draft.tokens.update(dict.fromkeys([seq.request_id for seq in rows], 1))
+    draft.budget -= len(rows)
+    return True
 
 
 def walk_running(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> None:

@@ -24,6 +24,7 @@ class Lifecycle:
     """Every request is in ``live`` and in exactly one of ``running`` (order of admission) and ``waiting``.
 
     Each method is one whole move: lists, blocks, slot, counters and event together, so that no move is half made.
+    num_held, num_decoding: running requests with ``held`` and ``decoding`` set.
     members_changed, blocks_changed: what the next snapshot must read anew.
     """
 
@@ -35,6 +36,8 @@ class Lifecycle:
         self.running: list[Sequence] = []
         self.waiting = WaitingQueue(ORDERS[policy.admission_order])
         self.newly_queued: list[Sequence] = []
+        self.num_held = 0
+        self.num_decoding = 0
         self.members_changed = True
         self.blocks_changed = True
         self._remembered: dict[str, None] = {}
@@ -96,6 +99,12 @@ class Lifecycle:
             num_preemptions=seq.num_preemptions,
         )
 
+    def hold(self, seq: Sequence, reason: str) -> None:
+        """Keep a complete row of a static batch until the batch ends; ``reason`` is why it is complete."""
+        seq.held, seq.end_reason = True, reason
+        self.num_held += 1
+        self.members_changed = True
+
     def has_ended(self, request_id: str) -> bool:
         """Whether a request of this id ended lately."""
         return request_id in self._remembered
@@ -145,8 +154,10 @@ class Lifecycle:
         seq.block_table = ()
         seq.capacity = 0
         seq.num_computed_tokens = 0
+        self.num_decoding -= seq.decoding
         seq.decoding = False
         seq.static_length = seq.static_position = 0
+        self.num_held -= seq.held
         heapq.heappush(self._free_slots, seq.slot)
         seq.slot = -1
         self.running.remove(seq)

@@ -253,8 +253,10 @@ class Scheduler:
     def _end_held(self, now: float) -> None:
         """End held rows whose batch is over, or that are held by a policy no longer in force."""
         running = self._life.running
+        if not self._life.num_held:
+            return
         held = [seq for seq in running if seq.held]
-        if held and (self._policy.batching != "static" or len(held) == len(running)):
+        if self._policy.batching != "static" or len(held) == len(running):
             for seq in held:
                 self._life.end(seq, "finished", seq.end_reason, now)
 
@@ -263,7 +265,7 @@ class Scheduler:
         for request_id in step.positions_start:
             seq = self._life.live.get(request_id)
             if seq is not None:
-                undo(seq, step)
+                undo(seq, step, self._life)
 
     def _view(self) -> StepView:
         pool, limit = self.pool, self._policy.kv_block_limit

@@ -74,6 +74,8 @@ class RunningColumns:
 
 
 def _per_row(ids: tuple[str, ...], values: Mapping[str, T], default: T) -> tuple[T, ...]:
+    if len(values) == len(ids) and tuple(values) == ids:
+        return tuple(values.values())
     return tuple([values.get(request_id, default) for request_id in ids])
 
 
