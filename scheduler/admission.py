@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from scheduler.allocation import ALLOCATORS
@@ -16,8 +15,18 @@ OrderKey = tuple[float, float, str]
 Order = Callable[[SequenceView], OrderKey]
 """Sort key of the queue, lowest first. It must not change while the request waits."""
 
-Rule = Callable[[StepView, Draft, SequenceView, int], "Requirement"]
-"""What must fit before a request that would start with so many tokens is let in."""
+
+class Rule:
+    """What must fit before a request is let in."""
+
+    def tokens(self, seq: SequenceView, num_tokens: int) -> int:
+        """Tokens of ``seq`` for which there must be room when it would start with ``num_tokens`` tokens."""
+        raise NotImplementedError
+
+    def promised_blocks(self, view: StepView, draft: Draft) -> int:
+        """Free blocks that do not count, because running requests may still take them."""
+        return 0
+
 
 ORDERS: Final[Registry[Order]] = Registry("admission_order")
 RULES: Final[Registry[Rule]] = Registry("admission_rule")
@@ -46,31 +55,37 @@ def shortest_prompt(seq: SequenceView) -> OrderKey:
     return (-1.0 if seq.rank < 0 else float(seq.num_prompt_tokens), float(seq.rank), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """Blocks that must be free (needed) beside those promised to running requests (promised)."""
-
-    needed_blocks: int
-    promised_blocks: int = 0
-
-
-@RULES.register("next_chunk")
-def next_chunk(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Requirement:
+class NextChunk(Rule):
     """Room for the first chunk only (vLLM with scheduler_reserve_full_isl off)."""
-    return Requirement(_blocks(view, seq, seq.num_computed_tokens + num_tokens))
+
+    def tokens(self, seq: SequenceView, num_tokens: int) -> int:
+        """The chunk."""
+        return seq.num_computed_tokens + num_tokens
 
 
-@RULES.register("full_sequence")
-def full_sequence(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Requirement:
+class FullSequence(Rule):
     """Room for all known tokens, though only the chunk's blocks are taken: a check, not a reservation (vLLM V1)."""
-    return Requirement(_blocks(view, seq, seq.num_tokens))
+
+    def tokens(self, seq: SequenceView, num_tokens: int) -> int:
+        """Prompt and output so far."""
+        return seq.num_tokens
 
 
-@RULES.register("worst_case")
-def worst_case(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Requirement:
+class WorstCase(Rule):
     """Room for all tokens it may ever have, beside what those running may still take: no eviction can follow."""
-    promised = sum(max(0, _blocks(view, row, row.max_total_tokens) - draft.blocks_of(row)) for row in draft.running)
-    return Requirement(_blocks(view, seq, seq.max_total_tokens), promised)
+
+    def tokens(self, seq: SequenceView, num_tokens: int) -> int:
+        """Prompt and all output it may make; the last token is never computed."""
+        return seq.max_total_tokens
+
+    def promised_blocks(self, view: StepView, draft: Draft) -> int:
+        """What running requests lack to their own worst case."""
+        return sum(max(0, _blocks(view, row, row.max_total_tokens) - draft.blocks_of(row)) for row in draft.running)
+
+
+RULES.register("next_chunk")(NextChunk())
+RULES.register("full_sequence")(FullSequence())
+RULES.register("worst_case")(WorstCase())
 
 
 def _blocks(view: StepView, seq: SequenceView, num_tokens: int) -> int:
@@ -85,10 +100,9 @@ def watermark_blocks(view: StepView, draft: Draft) -> int:
     return int(view.policy.kv_watermark * (view.block_limit + 1)) if draft.running else 0
 
 
-def must_fit(view: StepView, seq: SequenceView) -> int:
-    """Blocks the rule in force asks for ``seq``, for the table of waiting requests. Nothing else is counted."""
-    num_tokens = min(seq.num_tokens, view.policy.max_num_batched_tokens)
-    return requirement_of(view, Draft(view), seq, num_tokens).needed_blocks
+def must_fit(view: StepView, seq: SequenceView, num_tokens: int) -> int:
+    """Blocks the rule in force asks for a request that would start with ``num_tokens`` tokens."""
+    return _blocks(view, seq, RULES[view.policy.admission_rule].tokens(seq, num_tokens))
 
 
 def admit_waiting(view: StepView, draft: Draft) -> None:
@@ -148,24 +162,19 @@ def first_chunk(view: StepView, draft: Draft, seq: SequenceView) -> int:
     return min(num_tokens, draft.budget)
 
 
-def requirement_of(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Requirement:
-    """What the rule in force asks for a request that would start with ``num_tokens`` tokens."""
-    return RULES[view.policy.admission_rule](view, draft, seq, num_tokens)
-
-
 def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Deferral | None:
     """None when the blocks that the rule asks for are there, else the reason with its numbers."""
-    requirement = requirement_of(view, draft, seq, num_tokens)
-    free = draft.free_for_admission - requirement.promised_blocks
+    needed = must_fit(view, seq, num_tokens)
+    free = draft.free_for_admission - RULES[view.policy.admission_rule].promised_blocks(view, draft)
     watermark = watermark_blocks(view, draft)
-    if requirement.needed_blocks + watermark <= free:
+    if needed + watermark <= free:
         return None
-    reason = "kv_capacity" if requirement.needed_blocks > free else "watermark"
+    reason = "kv_capacity" if needed > free else "watermark"
     holder = max(draft.running, key=draft.blocks_of, default=None)
     return Deferral(
         reason,
         seq.request_id,
-        needed_blocks=requirement.needed_blocks,
+        needed_blocks=needed,
         free_blocks=free,
         watermark_blocks=watermark,
         budget_left=draft.budget,

@@ -51,7 +51,7 @@ def form_batch(view: StepView, draft: Draft) -> None:
         if verdict is not None:
             draft.deferral = verdict
             break
-        needed = admission.requirement_of(view, draft, seq, num_tokens).needed_blocks
+        needed = admission.must_fit(view, seq, num_tokens)
         draft.running.append(seq)
         draft.grown[seq.request_id] = needed
         draft.used += needed

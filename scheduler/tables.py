@@ -95,6 +95,7 @@ class WaitingColumns:
         if built_for == self._built_for:
             return self._table
         rows = queue.first(self._limit)
+        budget = view.policy.max_num_batched_tokens
         reason, free, blocked_by, behind, behind_by = "", free_blocks, "", "", ""
         if deferral is not None:
             reason, blocked_by = deferral.reason, deferral.blocked_by
@@ -112,7 +113,7 @@ class WaitingColumns:
             num_preemptions=tuple([seq.num_preemptions for seq in rows]),
             recompute_tokens=tuple([seq.high_water for seq in rows]),
             reason=tuple([reason if is_head else behind for is_head in blocked]),
-            needed_blocks=tuple([must_fit(view, seq) for seq in rows]),
+            needed_blocks=tuple([must_fit(view, seq, min(seq.num_tokens, budget)) for seq in rows]),
             free_blocks=(free,) * len(rows),
             blocked_by=tuple([blocked_by if is_head else behind_by for is_head in blocked]),
         )
