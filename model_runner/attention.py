@@ -16,8 +16,8 @@ from torch.nn.functional import embedding_bag, scaled_dot_product_attention
 from model_runner.inputs import Segment
 from model_runner.kv_cache import SCRATCH_PAGE
 
-_MIN_DENSITY = 0.4
-"""Share of used pages in a range above which it is quicker to compute the range than to gather its used pages."""
+_LONGEST_GAP = 8
+"""Unused pages in a row that are computed along: two more calls a layer cost about as much."""
 
 
 class AttentionPlan:
@@ -90,8 +90,9 @@ class PagedDecode:
     """One new token for each of many requests: every page is a small matrix product, in place.
 
     The scores of a page need only the query of the request that owns it; a request's pages are put together afterwards
-    with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). The pages from
-    the first used to the last used are one strided batch, so keys and values are read once and never copied.
+    with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). Pages in use
+    that lie next to each other are one strided batch, so keys and values are read once and never copied. Pages that
+    several requests share are gathered first, since a page in place can meet one query only.
     """
 
     def __init__(
@@ -99,10 +100,11 @@ class PagedDecode:
     ) -> None:
         tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
         used = [page for table in tables for page in table]
-        first, end = min(used), max(used) + 1
-        in_place = len(set(used)) == len(used) and len(used) >= _MIN_DENSITY * (end - first)
-        parts = [[page - first for page in table] for table in tables] if in_place else _number(tables)
-        count = end - first if in_place else len(used)
+        in_place = len(set(used)) == len(used)
+        self._runs = _runs(used) if in_place else []
+        self._gathered = None if in_place else torch.tensor(used, device=device)
+        parts = _part_numbers(tables, self._runs)
+        count = self._runs[-1].first_part + self._runs[-1].count if in_place else len(used)
         owner, filled = [0] * count, [block_size] * count
         for request, (segment, table) in enumerate(zip(segments, parts, strict=True)):
             for part in table:
@@ -110,43 +112,81 @@ class PagedDecode:
             filled[table[-1]] = segment.context - (len(table) - 1) * block_size
         longest = max(map(len, parts))
         self.rows = torch.tensor([segment.first for segment in segments], device=device)
-        self._pages = slice(first, end) if in_place else torch.tensor(used, device=device)
         self._owner = torch.tensor(owner, device=device)
         self._parts = torch.tensor([table + table[-1:] * (longest - len(table)) for table in parts], device=device)
         self._flat = torch.tensor([part for table in parts for part in table], device=device)
-        self._offsets = torch.tensor([len(table) for table in parts], device=device).cumsum(0).roll(1)
-        self._offsets[0] = 0
+        starts = itertools.accumulate((len(table) for table in parts[:-1]), initial=0)
+        self._offsets = torch.tensor(list(starts), device=device)
         empty = torch.arange(block_size, device=device) >= torch.tensor(filled, device=device).unsqueeze(1)
         mask = torch.zeros(empty.shape, dtype=dtype, device=device).masked_fill_(empty, -torch.inf)
         self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
+        self._sizes = [run.count * kv_heads for run in self._runs] or [count * kv_heads]
+        self._masks = self._mask.split(self._sizes)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """queries: [tokens, heads, head_dim], of which ``rows`` are used. Returns [requests, heads, head_dim]."""
         q = queries.index_select(0, self.rows)
         requests, heads, head_dim = q.shape
-        k, v = self._matrices(keys), self._matrices(values)
-        batch, parts = k.shape[0], self._owner.shape[0]
-        spread = q.view(requests, -1).index_select(0, self._owner).view(batch, -1, head_dim)
-        scores = torch.baddbmm(self._mask, spread, k.transpose(1, 2), alpha=head_dim**-0.5).float()
+        parts = self._owner.shape[0]
+        batch, kv_heads = self._mask.shape[0], keys.shape[2]
+        spread = q.view(requests, -1).index_select(0, self._owner).view(batch, heads // kv_heads, head_dim)
+        scores = q.new_empty(batch, heads // kv_heads, keys.shape[1])
+        spreads, scale = spread.split(self._sizes), head_dim**-0.5
+        for mask, part, k, out in zip(
+            self._masks, spreads, self._matrices(keys), scores.split(self._sizes), strict=True
+        ):
+            torch.baddbmm(mask, part, k.transpose(1, 2), alpha=scale, out=out)
+        scores = scores.float()
         top = scores.amax(-1).view(parts, heads)[self._parts].amax(1)
         scores.sub_(top.index_select(0, self._owner).view(batch, -1, 1)).exp_()
         mass = self._sum(scores.sum(-1).view(parts, heads))
-        summed = self._sum(torch.bmm(scores.to(v.dtype), v).float().view(parts, -1))
+        scores = scores.to(q.dtype)
+        for weights, v, out in zip(scores.split(self._sizes), self._matrices(values), spreads, strict=True):
+            torch.bmm(weights, v, out=out)
+        summed = self._sum(spread.float().view(parts, -1))
         return (summed.view(requests, heads, head_dim) / mass.unsqueeze(-1)).to(q.dtype)
 
-    def _matrices(self, pool: torch.Tensor) -> torch.Tensor:
-        """One matrix [block_size, head_dim] for each page and KV head, pages slowest."""
-        heads_first = pool.transpose(1, 2)
-        if isinstance(self._pages, slice):
-            return heads_first[self._pages].flatten(0, 1)
-        return heads_first.index_select(0, self._pages).flatten(0, 1)
+    def _matrices(self, pool: torch.Tensor) -> list[torch.Tensor]:
+        """For each run, the matrices [block_size, head_dim] of its pages and KV heads as one batch."""
+        heads_first, kv_heads = pool.transpose(1, 2), pool.shape[2]
+        if self._gathered is not None:
+            return [heads_first.index_select(0, self._gathered).flatten(0, 1)]
+        matrices = heads_first.flatten(0, 1)
+        return [matrices[run.first_page * kv_heads : (run.first_page + run.count) * kv_heads] for run in self._runs]
 
     def _sum(self, parts: torch.Tensor) -> torch.Tensor:
         """Sum [parts, n] over the parts of each request, in order; parts of no request are never read."""
         return embedding_bag(self._flat, parts, self._offsets, mode="sum")
 
 
-def _number(tables: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Replace the entries by 0, 1, 2, ... in order."""
-    numbers = itertools.count()
-    return [[next(numbers) for _ in table] for table in tables]
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Pages first_page .. first_page + count - 1, which are parts first_part .. first_part + count - 1."""
+
+    first_page: int
+    first_part: int
+    count: int
+
+
+def _runs(used: Sequence[int]) -> list[_Run]:
+    """Cover the used pages by runs; a gap too short to be worth a run of its own is computed along."""
+    ordered = sorted(used)
+    runs: list[_Run] = []
+    first = previous = ordered[0]
+    parts = 0
+    for page in [*ordered[1:], None]:
+        if page is None or page - previous - 1 > _LONGEST_GAP:
+            runs.append(_Run(first, parts, previous + 1 - first))
+            parts += previous + 1 - first
+            first = page if page is not None else first
+        previous = page if page is not None else previous
+    return runs
+
+
+def _part_numbers(tables: Sequence[Sequence[int]], runs: Sequence[_Run]) -> list[list[int]]:
+    """Part number of every page of every table; without runs, parts are numbered in order of the tables."""
+    if not runs:
+        numbers = itertools.count()
+        return [[next(numbers) for _ in table] for table in tables]
+    part_of = {run.first_page + i: run.first_part + i for run in runs for i in range(run.count)}
+    return [[part_of[page] for page in table] for table in tables]

@@ -118,7 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     print(
-        f"{report['output_tokens_per_cpu_s']} output tokens per CPU-second, {report['output_tokens_per_s']} per second, "
+        f"{report['output_tokens_per_cpu_s']} output tokens per CPU-second, "
+        f"{report['output_tokens_per_s']} per second, "
         f"{report['steps']} steps, median {report['step_cpu_ms']['median']} CPU ms"
         + (f", {golden['identical']} of {golden['compared']} requests as expected" if golden else "")
     )

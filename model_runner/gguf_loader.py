@@ -150,13 +150,12 @@ def convert(source: Path, model: PackagedModel, folder: Path, dtype: torch.dtype
     cannot be written.
     """
     progress("convert", 0.0, f"reading {source.name} (only this once)")
-    reader = open_gguf(source)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder.parent)
         work = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
         try:
-            _write(reader, source, work, dtype, progress)
+            _write(open_gguf(source), source, work, dtype, progress)
             _put_in_place(work, folder)
         finally:
             shutil.rmtree(work, ignore_errors=True)

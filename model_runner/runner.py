@@ -52,7 +52,7 @@ class ModelRunner:
         self.vocab_size: int = loaded.config.vocab_size
         self._device = choice.device
         self._model = LlamaModel(loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress)
-        self._cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
+        self.cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
         self._inputs = InputBuilder(config.block_size, max_model_len, choice.device)
         self._sampler = Sampler(self.eos_token_ids, config.seed)
         self.info = ModelInfo(
@@ -70,6 +70,11 @@ class ModelRunner:
             torch_version=torch.__version__,
             is_toy=loaded.is_toy,
         )
+
+    @property
+    def num_requests(self) -> int:
+        """Requests of which something is kept; none once all have ended and a step has said so."""
+        return len(self._sampler)
 
     @classmethod
     def load(cls, config: RunnerConfig, progress: Progress | None = None) -> ModelRunner:
@@ -102,7 +107,7 @@ class ModelRunner:
             return StepResult(step.step_id, {}, StepTimings(build_s=time.perf_counter() - started))
         inputs = self._inputs.build(step)
         built = time.perf_counter()
-        logits = self._model.forward(inputs, self._cache)
+        logits = self._model.forward(inputs, self.cache)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         executed = time.perf_counter()
@@ -113,7 +118,7 @@ class ModelRunner:
 
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
-        self._cache.release()
+        self.cache.release()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 

