@@ -185,6 +185,7 @@ class StepSnapshot:
     step_id: the step this describes; a snapshot taken between steps (``Scheduler.peek``) repeats the last id with an
         empty step. time: clock at the end of ``update``.
     num_scheduled_tokens, kinds: as in ScheduleStep. new_tokens: the tokens delivered by this step.
+    finished: ids that ended (finished or aborted) since the last snapshot.
     waiting: at most ``snapshot_waiting_limit`` rows; num_waiting counts all.
     num_blocks: pool size; block_limit: usable under ``kv_block_limit``; num_used_blocks + num_free_blocks ==
         num_blocks. kv_cache_usage: used / num_blocks, 0..1.

@@ -34,8 +34,10 @@ class ScheduleStep:
         Block ids start at 1; block 0 belongs to nobody and may be used as scratch for padding.
     sampling_ids: rows that sample a token, i.e. whose computed tokens reach all known tokens in this step.
     new, resumed, preempted: ids admitted the first time, admitted again, evicted in this step.
-    finished: ids that ended (finished or aborted) since the last step; the runner drops what it keeps of them.
+    finished: ids that ended (finished or aborted) since the last step; the runner drops what it keeps of them, before
+        it looks at ``new``, since an id may be used again.
     new_requests: the requests of ``new``, so that a runner learns their sampling parameters.
+    events: what planning this step decided; the snapshot of the step has them too, among all that happened.
     """
 
     step_id: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
-from scheduler import Request
+from scheduler import Request, SamplingParams, Scheduler, SchedulerPolicy, StepResult
 from scheduler.admission import ORDERS
 from scheduler.queue import WaitingQueue
 from scheduler.sequence import Sequence
@@ -57,3 +58,28 @@ def test_a_new_order_sorts_what_is_there() -> None:
     queue.put(sequence(9, 0))
     queue.reorder(ORDERS["priority"])
     assert [seq.priority for seq in queue] == [0, 1, 2]
+
+
+def calls_of_a_step(num_waiting: int) -> int:
+    """Function calls of one busy step with so many requests behind four that run: a cost without a clock."""
+    scheduler = Scheduler(
+        SchedulerPolicy(max_num_seqs=4), num_blocks=512, block_size=16, max_model_len=512, snapshot_waiting_limit=20
+    )
+    for number in range(4 + num_waiting):
+        scheduler.add(Request(f"r{number}", (1, 2), SamplingParams(max_tokens=400)))
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    for index in range(4):
+        sys.setprofile(count if index == 3 else None)
+        planned = scheduler.schedule()
+        scheduler.update(StepResult(planned.step_id, dict.fromkeys(planned.sampling_ids, 1)))
+    sys.setprofile(None)
+    return calls
+
+
+def test_a_long_queue_adds_nothing_to_a_step() -> None:
+    assert calls_of_a_step(30) == calls_of_a_step(20_000) < 1_000

@@ -180,6 +180,6 @@ class Driver:
         self.trace.totals.append(snapshot.totals)
 
 
-def run_trace(seed: int, busy_steps: int = 25) -> Trace:
+def run_trace(seed: int, busy_steps: int = 20) -> Trace:
     """Run one trace; raises on the first broken invariant."""
     return Driver(seed).run(busy_steps)
