@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from model_runner.messages import EngineSnapshot
-from scheduler import RunningTable, StepSnapshot
+from scheduler import RunningTable, StepSnapshot, Totals
 
 KINDS: Final = ("prefill", "decode", "recompute", "padding", "idle", "empty")
 """Codes of lane cells. "idle": running, nothing planned; "empty": free slot of a static batch while requests wait."""
@@ -62,6 +62,23 @@ class StepFacts:
     num_blocks: int
     output_tokens: int
     preemptions: int
+
+
+def tokens_by_purpose(step: StepSnapshot, before: Totals | None) -> dict[str, int]:
+    """Tokens of this step by what they were for: prefill, decode, recompute, padding.
+
+    before: the counters of the step before it. Without them a request's tokens all count as its kind, which is off by the
+    new token a recompute ends with.
+    """
+    if before is None:
+        return _tokens_by_kind(step)
+    now = step.totals
+    return {
+        "prefill": now.prefill_tokens - before.prefill_tokens,
+        "decode": now.decode_tokens - before.decode_tokens,
+        "recompute": now.recompute_tokens - before.recompute_tokens,
+        "padding": now.padding_tokens - before.padding_tokens,
+    }
 
 
 def _tokens_by_kind(step: StepSnapshot) -> dict[str, int]:
@@ -120,9 +137,9 @@ def _points(step: StepSnapshot, slots: Mapping[str, int], marks: Mapping[str, in
 
 
 def step_facts(
-    snapshot: EngineSnapshot, x: int, slots: Mapping[str, int], marks: Mapping[str, int], preemptions: int
+    snapshot: EngineSnapshot, x: int, slots: Mapping[str, int], marks: Mapping[str, int], before: Totals | None
 ) -> StepFacts:
-    """The facts of one step. preemptions: evictions in it."""
+    """The facts of one step. before: the counters of the step before it, None when that was not seen."""
     step = snapshot.step
     cells = _cells(step, slots, marks)
     return StepFacts(
@@ -132,7 +149,7 @@ def step_facts(
         engine_time=snapshot.engine_time,
         cells=cells,
         points=_points(step, slots, marks),
-        tokens=_tokens_by_kind(step),
+        tokens=tokens_by_purpose(step, before),
         budget=step.policy.max_num_batched_tokens,
         num_slots=max([step.policy.max_num_seqs, *(c.slot + 1 for c in cells)]),
         running=len(step.running),
@@ -141,5 +158,5 @@ def step_facts(
         block_limit=step.block_limit,
         num_blocks=step.num_blocks,
         output_tokens=len(step.new_tokens),
-        preemptions=preemptions,
+        preemptions=step.totals.preemptions - before.preemptions if before else len(step.preempted),
     )

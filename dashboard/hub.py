@@ -17,6 +17,7 @@ from dashboard.lanes import Run
 from dashboard.state_tables import Block, MapGeometry
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
+from scheduler import Totals
 
 if TYPE_CHECKING:
     from model_runner.client import RunnerClient
@@ -60,7 +61,7 @@ class Hub:
         self._figures = FigureBook()
         self._evictions = EvictionBook()
         self._seen: tuple[str, int] = ("", -1)
-        self._preemptions = 0
+        self._totals: Totals | None = None
         self._frame: Frame | None = None
         self._key: tuple[object, ...] = ()
         self._names: dict[str, int] = {}
@@ -103,15 +104,16 @@ class Hub:
         step = snapshot.step
         if snapshot.run_id != self._seen[0]:
             self._slots = {}
-            self._preemptions = step.totals.preemptions - len(step.preempted)
+            self._totals = None
+        elif step.step_id != self._seen[1] + 1:
+            self._totals = None
         mentioned = (*step.running.request_id, *step.num_scheduled_tokens, *step.num_padding_tokens)
         waiting = [r for r, s in zip(step.waiting.request_id, step.waiting.status, strict=True) if s == "preempted"]
         self._book.update(mentioned, (*mentioned, *waiting, *step.preempted))
         names = self._book.snapshot()
         slots = assign_slots(step, self._slots)
-        evicted = step.totals.preemptions - self._preemptions
-        self._facts.append(step_facts(snapshot, self._next_x(snapshot), slots, names, evicted))
-        self._preemptions = step.totals.preemptions
+        self._facts.append(step_facts(snapshot, self._next_x(snapshot), slots, names, self._totals))
+        self._totals = step.totals
         self._slots = {r: slots[r] for r in step.running.request_id}
         self._figures.add(snapshot)
         self._evictions.add(snapshot, names)

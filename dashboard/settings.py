@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from model_runner.config import RunnerConfig
 from model_runner.traffic import TrafficSpec
@@ -82,7 +82,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         config = replace(config, dtype=_one_of("DTYPE", given["DTYPE"], DTYPES))
     for name, (field, smallest) in INTEGERS.items():
         if name in given:
-            config = replace(config, **{field: _whole(name, given[name], smallest)})
+            number: dict[str, Any] = {field: _whole(name, given[name], smallest)}
+            config = replace(config, **number)
     policy = PRESETS[_one_of("PRESET", given["PRESET"], tuple(PRESETS))] if "PRESET" in given else SchedulerPolicy()
     traffic = TrafficSpec(rate=_rate(given["RATE"])) if "RATE" in given else TrafficSpec()
     return Settings(config, policy, traffic)

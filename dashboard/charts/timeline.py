@@ -218,7 +218,7 @@ def _budget(theme: Theme, t: Translate) -> Any:
         layers.append(
             series.transform_calculate(lo=low, hi=high)
             .transform_filter("datum.hi > datum.lo")
-            .mark_rect(color=color, fillOpacity=opacity, **({"stroke": stroke} if stroke else {}))
+            .mark_rect(color=color, fillOpacity=opacity, stroke=stroke or "transparent")
             .encode(x=_x(), x2="e", y=_y("lo", scale), y2="hi")
         )
     rule = series.mark_line(color=theme.amber, strokeDash=[4, 3], interpolate="step-after")

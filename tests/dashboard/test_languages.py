@@ -1,0 +1,80 @@
+"""Every message exists in Korean, with the same values in it, and none is left over."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+import pytest
+from tests.dashboard.messages import DASHBOARD, messages
+
+from dashboard.i18n import catalogue, language_of, translator
+from dashboard.words import DEFER_SENTENCE, DEFER_SHORT, ENGINE_MESSAGES, EVENT_SENTENCE, engine_words, event_words
+from scheduler import DEFER_REASONS, EVENT_KINDS, StepEvent
+
+SAME_IN_BOTH = {
+    "Chunked prefill", "Prefix caching", "decode", "prefill", "padding", "max_tokens", "temperature", "static batch",
+    "static batching", "continuous batching", "TTFT p50 / p95", "TPOT p50 / p95",
+}  # fmt: skip
+"""Terms that Korean engineers use as they are."""
+
+
+def names_in(message: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(message) if name}
+
+
+def test_every_message_has_a_korean_translation():
+    missing = [m for m in messages() if not catalogue("ko").get(m)]
+    assert not missing
+
+
+def test_no_translation_is_left_over():
+    assert set(catalogue("ko")) <= set(messages())
+
+
+@pytest.mark.parametrize("message", sorted(messages()))
+def test_a_translation_uses_the_values_of_its_message_and_is_korean(message):
+    korean = catalogue("ko")[message]
+    assert names_in(korean) == names_in(message)
+    assert message in SAME_IN_BOTH or re.search("[가-힣]", korean), korean
+
+
+def test_every_event_kind_and_reason_has_words():
+    assert {kind for kind, _ in EVENT_SENTENCE} | {"deferred"} == set(EVENT_KINDS)
+    assert set(DEFER_SHORT) == set(DEFER_SENTENCE) == set(DEFER_REASONS)
+
+
+def test_the_terms_of_the_chapter_are_used():
+    korean = catalogue("ko")
+    for english, term in {"Admission": "수용", "Preemption": "선점", "Allocation": "할당"}.items():
+        titles = [text for message, text in korean.items() if message.startswith(f"{english}: ")]
+        assert titles
+        assert all(term in text for text in titles)
+    assert korean["iteration"] == "반복"
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize(("kind", "reason"), sorted(EVENT_SENTENCE))
+def test_an_event_without_its_numbers_still_reads(kind, reason, language):
+    words = event_words(StepEvent(3, 0.0, kind, "r1", reason), translator(language))
+    assert "{" not in words
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("ko-KR", "ko"), ("ko", "ko"), ("en-US", "en"), ("fr", "en"), (None, "en")]
+)
+def test_the_browser_chooses_the_first_language(locale, language):
+    assert language_of(locale) == language
+
+
+def test_a_sentence_of_the_runner_is_translated_and_an_unknown_one_shown_as_it_came():
+    assert engine_words("layer 12", translator("ko")) == "레이어 12"
+    assert engine_words("something new", translator("ko")) == "something new"
+    assert all(template in messages() for template in ENGINE_MESSAGES)
+
+
+def test_no_text_reaches_the_reader_without_the_catalogue():
+    """Labels of widgets are calls of ``t``; a bare text there would stay English."""
+    widgets = r"\b(?:button|toggle|selectbox|select_slider|number_input|caption|expander|text_area)\(\s*f?\"[A-Za-z]"
+    for path in DASHBOARD.rglob("*.py"):
+        assert not re.search(widgets, path.read_text(encoding="utf-8")), path

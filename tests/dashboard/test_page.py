@@ -1,0 +1,257 @@
+"""The page as a script: controls change the policy, charts carry the snapshot, states are shown."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from tests.dashboard.fakes import FakeClient, engine_with
+
+from dashboard import engine
+from dashboard.arrow import decode
+from dashboard.settings import SettingsError
+from model_runner.views import ClientState, PolicyReply
+from scheduler import PRESETS, SchedulerPolicy
+
+MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
+
+
+@pytest.fixture
+def client(monkeypatch):
+    fake = FakeClient(SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=16))
+    for i, (prompt, output) in enumerate([(20, 6), (3, 12), (9, 4), (5, 8), (4, 4), (7, 5)]):
+        fake.add(f"r{i}", prompt, output)
+    shared = engine_with(fake)
+    monkeypatch.setattr(engine, "shared", lambda: shared)
+    return fake
+
+
+def page(**params: str) -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=60)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return at.run()
+
+
+def html(at: AppTest) -> str:
+    return "\n".join(e.proto.body for e in at.get("html"))
+
+
+def charts(at: AppTest) -> dict[str, dict[str, list]]:
+    """Data sets of each chart, by the name of its first data set."""
+    out = {}
+    for element in at.get("vega_lite_chart"):
+        sets = {d.name: decode(d.data.data) for d in element.proto.datasets}
+        out["time" if "series" in sets else next(iter(sets))] = sets
+    return out
+
+
+def test_the_page_draws_without_an_error_and_shows_the_snapshot(client):
+    client.run(3)
+    at = page()
+    assert not at.exception
+    drawn = charts(at)
+    step = client.latest.step
+    assert drawn["running"]["running"]["r"] == [r for _, r in sorted(zip(step.running.slot, step.running.request_id))]
+    assert drawn["queue"]["queue"]["r"] == list(step.waiting.request_id)
+    assert len(drawn["blocks"]["blocks"]["c"]) == step.num_used_blocks
+    assert drawn["time"]["series"]["run"][-1] == len(step.running)
+    assert drawn["time"]["series"]["kv"][-1] == pytest.approx(step.kv_cache_usage)
+    assert "step 3:" in html(at)
+
+
+@pytest.mark.parametrize(
+    ("widget", "field", "value"),
+    [
+        ("select_slider", "max_num_seqs", 2),
+        ("select_slider", "max_num_batched_tokens", 64),
+        ("select_slider", "long_prefill_token_threshold", 32),
+        ("select_slider", "kv_watermark", 0.1),
+        ("select_slider", "kv_block_limit", 16),
+        ("select_slider", "step_delay_ms", 100.0),
+        ("selectbox", "admission_order", "shortest_prompt"),
+        ("selectbox", "admission_rule", "worst_case"),
+        ("selectbox", "prefill_mix", "prefill_first"),
+        ("selectbox", "preemption_victim", "most_blocks"),
+        ("toggle", "admission_paused", True),
+        ("toggle", "single_step", True),
+        ("button_group", "batching", "static"),
+        ("button_group", "preemption_requeue", "back"),
+    ],
+)
+def test_a_control_puts_its_value_in_force_and_echoes_the_version(client, widget, field, value):
+    client.run(2)
+    at = page()
+    found = next(w for w in getattr(at, widget) if w.key == f"policy.{field}")
+    found.set_value(value).run()
+    assert not at.exception
+    assert getattr(client.policy, field) == value
+    assert client.policy.version == 2
+    assert "In force from step 3 as policy v2" in at.success[0].value
+    assert field.replace("_", r"\_") in at.success[0].value
+
+
+def test_a_second_tab_follows_the_engine(client):
+    client.run(1)
+    first, second = page(), page()
+    first.select_slider(key="policy.max_num_seqs").set_value(8).run()
+    second.run()
+    assert second.select_slider(key="policy.max_num_seqs").value == 8
+
+
+def test_a_refused_change_says_why_and_the_control_shows_the_truth(client, monkeypatch):
+    client.run(1)
+    at = page()
+    reply = PolicyReply(False, 1, 0, ("max_num_seqs is 8, refused by the test",))
+    monkeypatch.setattr(client, "set_policy", lambda policy: reply)
+    at.select_slider(key="policy.max_num_seqs").set_value(8).run()
+    assert "refused by the test" in at.error[0].value
+    assert at.select_slider(key="policy.max_num_seqs").value == 4
+
+
+def test_a_preset_changes_the_decisions_but_not_pace_and_memory(client):
+    client.set_policy(replace(client.policy, kv_block_limit=20, step_delay_ms=50.0))
+    client.run(1)
+    at = page()
+    at.selectbox(key="preset").set_value("sarathi").run()
+    assert client.policy == replace(
+        PRESETS["sarathi"], kv_block_limit=20, step_delay_ms=50.0, version=client.policy.version
+    )
+    at.button(key="undo.button").click().run()
+    assert client.policy.max_num_batched_tokens == 16
+
+
+def test_whole_prompts_raise_the_budget_and_chunks_put_it_back(client):
+    client.run(1)
+    at = page()
+    at.toggle(key="policy.enable_chunked_prefill").set_value(False).run()
+    assert not client.policy.enable_chunked_prefill
+    assert client.policy.max_num_batched_tokens == client.latest.info.max_model_len - 1
+    at.toggle(key="policy.enable_chunked_prefill").set_value(True).run()
+    assert client.policy.max_num_batched_tokens == 16
+
+
+def test_traffic_burst_pause_and_step_reach_the_engine(client):
+    client.run(1)
+    at = page()
+    at.select_slider(key="traffic.rate").set_value(4.0).run()
+    at.selectbox(key="traffic.output_mix").set_value("long").run()
+    at.toggle(key="traffic.enabled").set_value(False).run()
+    at.button(key="burst").click().run()
+    assert (client.traffic.spec.rate, client.traffic.spec.output_mix, client.traffic.spec.enabled) == (
+        4.0,
+        "long",
+        False,
+    )
+    assert client.traffic.bursts == [24]
+    at.button(key="pause").click().run()
+    assert client.policy.paused
+    at.button(key="step").click().run()
+    assert client.steps_asked == 1
+    at.button(key="pause").click().run()
+    assert not client.policy.paused
+
+
+def test_a_prompt_is_sent_followed_and_recognisable_in_every_view(client):
+    client.run(1)
+    at = page()
+    at.text_area(key="prompt.text").set_value("why is the sky blue")
+    at.number_input(key="prompt.max_tokens").set_value(5)
+    at.button(key="prompt.send").click().run()
+    assert client.views["u6"].prompt_text == "why is the sky blue"
+    assert client.views["u6"].origin == "user"
+    client.run(1)
+    at.run()
+    shown = charts(at)
+    names = shown["queue"]["queue"]["t"] + shown["running"]["running"]["t"]
+    assert any("★" in name and "u6" in name for name in names)
+    assert "why is the sky blue" in html(at)
+    at.button(key="prompt.abort").click().run()
+    client.run(2)
+    assert "u6" not in client.latest.step.waiting.request_id
+
+
+def test_choosing_a_request_dims_the_others(client):
+    client.run(3)
+    at = page()
+    chosen = client.latest.step.running.request_id[0]
+    at.selectbox(key="chosen").set_value(chosen).run()
+    drawn = charts(at)
+    assert set(drawn["time"]["chosen"]["r"]) == {chosen}
+    assert drawn["blocks"]["veil"]["v"] == [1]
+
+
+def test_a_restart_is_asked_for_with_the_chosen_values_and_only_by_the_button(client):
+    client.run(1)
+    at = page()
+    next(w for w in at.number_input if w.label == "Blocks in the pool").set_value(64)
+    assert client.restarts == []
+    next(b for b in at.button if b.label == "Restart the engine").click().run()
+    assert [c.num_blocks for c in client.restarts] == [64]
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        ("down", "no request is lost"), ("failed", "cannot run"), ("stalled", "does not answer"),
+        ("restarting", "new engine is being started"),
+    ],
+)  # fmt: skip
+def test_a_state_of_trouble_says_so_and_takes_the_colour_away(client, phase, words):
+    client.run(2)
+    client.state = ClientState(phase, time.time(), 4.0, "layer 3", None, 1)
+    text = html(page())
+    assert words in text
+    assert "grayscale(1)" in text
+    assert "4.0 s" in text
+
+
+def test_before_the_first_snapshot_there_is_a_progress_bar(client):
+    client.state = ClientState("loading", time.time(), None, "layer 3", 0.5, 0)
+    at = page()
+    assert not at.exception
+    assert not at.get("vega_lite_chart")
+    assert at.get("progress")[0].proto.value == 50
+
+
+def test_the_page_speaks_korean_when_asked(client):
+    client.run(2)
+    at = page(lang="ko")
+    assert "대기열" in html(at)
+    assert any(e.label == "수용: 누구를 들일까" for e in at.expander)
+    at.button_group(key="language").set_value("en").run()
+    assert "Queue" in html(at)
+
+
+def test_an_error_in_one_element_leaves_the_others_alive(client, monkeypatch):
+    client.run(2)
+
+    def broken(*_: object) -> str:
+        raise ValueError("broken tile")
+
+    monkeypatch.setattr("dashboard.views.tiles.tiles", broken)
+    at = page()
+    assert "broken tile" in html(at)
+    assert set(charts(at)) == {"queue", "running", "blocks", "time"}
+
+
+def test_a_bad_start_up_choice_is_shown_by_name(monkeypatch):
+    def refuse() -> None:
+        raise SettingsError("BATCHSCOPE_RATE='fast': a number from 0 to 50 (requests a second) is needed")
+
+    monkeypatch.setattr(engine, "shared", refuse)
+    assert "BATCHSCOPE" in page().error[0].value
+
+
+def test_the_same_elements_come_in_the_same_order_whatever_is_shown(client):
+    """A changed order would make the browser build charts again."""
+    client.run(2)
+    at = page()
+    before = [type(e).__name__ for e in at.main]
+    client.run(25)
+    at.run()
+    assert [type(e).__name__ for e in at.main] == before
+    assert len(at.get("vega_lite_chart")) == 4
