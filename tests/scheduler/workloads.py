@@ -9,6 +9,8 @@ from typing import Any
 def random_workload(seed: int) -> dict[str, Any]:
     """One workload: block sizes 1 to 32, pools barely larger than one request up to roomy, every vLLM option drawn."""
     rng = random.Random(seed)
+    if rng.random() < 0.2:
+        return crowded_workload(rng)
     block_size = rng.choice((1, 2, 3, 4, 7, 8, 16, 32))
     longest_prompt = rng.choice((4, 16, 60, 120))
     longest_output = rng.choice((2, 12, 40, 90))
@@ -40,5 +42,36 @@ def random_workload(seed: int) -> dict[str, Any]:
         "watermark": rng.choice((0.0, 0.0, 0.01, 0.05, 0.2)),
         "scheduler_reserve_full_isl": rng.random() < 0.6,
         "policy": "priority" if by_priority else "fcfs",
+    }
+    return {"config": config, "requests": requests}
+
+
+def crowded_workload(rng: random.Random) -> dict[str, Any]:
+    """Many requests, a budget about as large as their number, a pool for half of them: evictions hit planned rows.
+
+    A victim that was planned already gives its tokens back to a budget on which others depend.
+    """
+    count = rng.randint(8, 16)
+    requests = [
+        {
+            "id": f"r{index:02}",
+            "arrival_step": rng.randint(0, 6),
+            "prompt_len": rng.randint(1, 12),
+            "output_len": rng.randint(5, 40),
+            "priority": rng.randint(0, 5),
+        }
+        for index in range(count)
+    ]
+    block_size = rng.choice((1, 2, 3, 4))
+    sizes = [-(-(r["prompt_len"] + r["output_len"] - 1) // block_size) for r in requests]
+    config = {
+        "num_blocks": max(max(sizes), sum(sizes) // rng.choice((2, 3))),
+        "block_size": block_size,
+        "max_model_len": 64,
+        "max_num_seqs": 16,
+        "max_num_batched_tokens": max(2, count - rng.randint(0, 5)),
+        "long_prefill_token_threshold": rng.choice((0, 2)),
+        "scheduler_reserve_full_isl": rng.random() < 0.5,
+        "policy": rng.choice(("priority", "priority", "fcfs")),
     }
     return {"config": config, "requests": requests}
