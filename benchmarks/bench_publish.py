@@ -95,8 +95,9 @@ def bench(model: str, running: int, reader_counts: list[int], steps: int, rounds
     link.sub.close(linger=0)
     measure(transport, started.engine, 0, steps)
     rows: dict[int, list[dict[str, float]]] = {count: [] for count in reader_counts}
-    for _ in range(rounds):
-        for count in reader_counts:
+    for number in range(rounds):
+        # There and back: contexts grow all the while, and no number of readers shall always come last.
+        for count in reader_counts[:: 1 if number % 2 == 0 else -1]:
             rows[count].append(measure(transport, started.engine, count, steps))
     size = len(transport.missed(transport.published[-1].seq - 1)[0])
     started.close()
@@ -116,7 +117,7 @@ def main() -> None:
     parser.add_argument("--running", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--readers", type=int, nargs="+", default=[0, 1, 3, 25])
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     args = parser.parse_args()
     results = [bench(args.model, running, args.readers, args.steps, args.rounds) for running in args.running]
     print(json.dumps(results, indent=2))

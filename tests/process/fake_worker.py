@@ -19,6 +19,7 @@ from model_runner.worker import Started, build_engine, run
 class PacedRunner(FakeRunner):
     def execute(self, step):
         time.sleep(self.step_s)
+        self.steps.clear()
         return super().execute(step)
 
 

@@ -28,12 +28,14 @@ class FakeRunner:
     def __init__(self, now=None, step_s=0.01, error_at=-1, error=None):
         self.now, self.step_s, self.error_at, self.error = now, step_s, error_at, error
         self.steps: list[ScheduleStep] = []
+        self.count = 0
 
     def execute(self, step: ScheduleStep) -> StepResult:
         self.steps.append(step)
+        self.count += 1
         if self.now is not None:
             self.now.advance(self.step_s)
-        if len(self.steps) == self.error_at:
+        if self.count == self.error_at:
             raise self.error
         sampled = {
             name: next_letter(step.positions_start[name] + len(step.token_ids[name]), step.token_ids[name][-1])
