@@ -121,7 +121,7 @@ class PagedDecode:
         mask = torch.zeros(empty.shape, dtype=dtype, device=device).masked_fill_(empty, -torch.inf)
         self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
         self._sizes = [run.count * kv_heads for run in self._runs] or [count * kv_heads]
-        self._masks = self._mask.split(self._sizes)
+        self._masks = torch.split_with_sizes(self._mask, self._sizes)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """queries: [tokens, heads, head_dim], of which ``rows`` are used. Returns [requests, heads, head_dim]."""
@@ -131,9 +131,9 @@ class PagedDecode:
         batch, kv_heads = self._mask.shape[0], keys.shape[2]
         spread = q.view(requests, -1).index_select(0, self._owner).view(batch, heads // kv_heads, head_dim)
         scores = q.new_empty(batch, heads // kv_heads, keys.shape[1])
-        spreads, scale = spread.split(self._sizes), head_dim**-0.5
+        spreads, scale = torch.split_with_sizes(spread, self._sizes), head_dim**-0.5
         for mask, part, k, out in zip(
-            self._masks, spreads, self._matrices(keys), scores.split(self._sizes), strict=True
+            self._masks, spreads, self._matrices(keys), torch.split_with_sizes(scores, self._sizes), strict=True
         ):
             torch.baddbmm(mask, part, k.transpose(1, 2), alpha=scale, out=out)
         scores = scores.float()
@@ -141,7 +141,9 @@ class PagedDecode:
         scores.sub_(top.index_select(0, self._owner).view(batch, -1, 1)).exp_()
         mass = self._sum(scores.sum(-1).view(parts, heads))
         scores = scores.to(q.dtype)
-        for weights, v, out in zip(scores.split(self._sizes), self._matrices(values), spreads, strict=True):
+        for weights, v, out in zip(
+            torch.split_with_sizes(scores, self._sizes), self._matrices(values), spreads, strict=True
+        ):
             torch.bmm(weights, v, out=out)
         summed = self._sum(spread.float().view(parts, -1))
         return (summed.view(requests, heads, head_dim) / mass.unsqueeze(-1)).to(q.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -16,15 +17,23 @@ from typing import Any
 import torch
 
 from model_runner.bench_profile import time_by_part
-from model_runner.bench_workload import BenchWorkload, TimedRequest, compare_with_golden, read_bench_workload
+from model_runner.bench_workload import (
+    BenchWorkload,
+    TimedRequest,
+    compare_with_golden,
+    pool_sizes,
+    read_bench_workload,
+)
 from model_runner.config import RunnerConfig
 from model_runner.device import usable_cores
 from model_runner.errors import RunnerError
 from model_runner.runner import ModelRunner
 from scheduler import Scheduler, SchedulerPolicy
 from scheduler.replay import policy_of, setting
-from scheduler.workload import WorkloadError
+from scheduler.workload import POOL_FIELDS, WorkloadError
 
+DEFAULT_BLOCK_SIZE = 32
+DEFAULT_NUM_BLOCKS = 1024
 WARM_UP_REQUESTS = 2
 WARM_UP_TOKENS = 4
 
@@ -127,22 +136,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
+    sizes = {"block_size": DEFAULT_BLOCK_SIZE, "num_blocks": DEFAULT_NUM_BLOCKS, **pool_sizes(options.workload)}
+    for name in POOL_FIELDS:
+        if getattr(options, name) is not None:
+            sizes[name] = getattr(options, name)
     config = RunnerConfig(
         model=options.model,
         device=options.device,
         dtype=options.dtype,
         threads=options.threads,
-        block_size=options.block_size,
-        num_blocks=options.num_blocks,
-        max_model_len=options.max_model_len,
         seed=options.seed,
+        **sizes,
     )
     started = time.perf_counter()
     runner = ModelRunner.load(config)
     load_s = time.perf_counter() - started
     workload = read_bench_workload(options.workload, runner.vocab_size, options.seed)
     settings = dict(setting(text) for text in options.set)
-    policy = policy_of(options.policy, {} if options.ignore_config else _policy_config(workload), settings)
+    policy = policy_of(options.policy, workload.config, settings)
     try:
         warm_up(runner, policy, workload)
     except ValueError as error:
@@ -163,10 +174,6 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
         report["share_of_step"] = time_by_part(lambda: run_workload(runner, policy, workload.requests))
     runner.close()
     return report, found
-
-
-def _policy_config(workload: BenchWorkload) -> dict[str, Any]:
-    return dict(workload.config)
 
 
 def summary(workload: BenchWorkload, found: Measurement) -> dict[str, Any]:
@@ -213,8 +220,6 @@ def _processor() -> str:
 
 
 def _load() -> tuple[float, ...]:
-    import os
-
     return os.getloadavg() if hasattr(os, "getloadavg") else ()
 
 
@@ -243,13 +248,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workload", type=Path, required=True, help="JSON file with requests")
     parser.add_argument("--policy", default="vllm-v1", help="preset (default vllm-v1)")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="policy field, repeatable")
-    parser.add_argument("--ignore-config", action="store_true", help="leave the file's policy fields aside")
     parser.add_argument("--device", default=defaults.device, help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", default=defaults.dtype, help="auto, float32 or bfloat16")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1; 0 = all cores but one)")
-    parser.add_argument("--block-size", type=int, default=32, help="tokens of a KV block (default 32)")
-    parser.add_argument("--num-blocks", type=int, default=1024, help="KV blocks (default 1024)")
-    parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: what fits)")
+    parser.add_argument("--block-size", type=int, help="tokens of a KV block (default: the file's, or 32)")
+    parser.add_argument("--num-blocks", type=int, help="KV blocks (default: the file's, or 1024)")
+    parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: the file's, or all)")
     parser.add_argument("--seed", type=int, default=0, help="of the toy model and of random prompts")
     parser.add_argument("--golden", type=Path, help="JSON file with the expected tokens by request")
     parser.add_argument("--tokens-out", type=Path, help="write the tokens of each request here")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler import Request, SamplingParams
-from scheduler.workload import Workload, WorkloadError, WorkloadRequest, parse_workload
+from scheduler.workload import POOL_FIELDS, Workload, WorkloadError, WorkloadRequest, parse_workload
 
 _FIRST_PLAIN_TOKEN = 3
 """Random prompts keep clear of the control tokens that most vocabularies begin with."""
@@ -50,19 +50,33 @@ def read_bench_workload(path: Path, vocab_size: int, seed: int) -> BenchWorkload
     Outputs are greedy and run to ``output_len`` whatever is sampled. Prompts that the file does not spell out are
     random tokens of the seed. Raises WorkloadError naming file and field.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        rows = [dict(row) for row in data["requests"]]
-    except OSError as error:
-        raise WorkloadError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise WorkloadError(f"{path}: expected a JSON object with a list of requests: {error!r}") from error
+    data = _read_object(path)
+    rows = [dict(row) for row in data["requests"]]
     prompts = [row.pop("prompt", None) for row in rows]
     for row, prompt in zip(rows, prompts, strict=True):
         if prompt is not None:
             row["prompt_len"] = len(_checked(prompt, row, path, vocab_size))
     workload = parse_workload(json.dumps({"config": data.get("config", {}), "requests": rows}), str(path))
     return _with_prompts(workload, prompts, vocab_size, seed)
+
+
+def pool_sizes(path: Path) -> dict[str, Any]:
+    """num_blocks, block_size and max_model_len, as far as the file's config has them, unchecked."""
+    config = _read_object(path).get("config")
+    return {name: config[name] for name in POOL_FIELDS if name in config} if isinstance(config, dict) else {}
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise WorkloadError(f"{path}: not JSON: {error}") from error
+    rows = data.get("requests") if isinstance(data, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise WorkloadError(f"{path}: expected a JSON object with a list of requests")
+    return dict(data)
 
 
 def _with_prompts(workload: Workload, prompts: list[Any], vocab_size: int, seed: int) -> BenchWorkload:

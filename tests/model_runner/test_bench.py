@@ -1,0 +1,90 @@
+"""``python -m model_runner bench``: counts that can be worked out by hand, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_runner.__main__ import main
+from scheduler import Request, SamplingParams
+from tests.model_runner.driving import alone, toy_runner
+
+OUTPUT_LENGTHS = (40, 3, 25, 5, 60, 4, 18, 6, 33, 2, 50, 8)
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    rows = [{"id": f"r{i}", "prompt": [40 + i], "output_len": length} for i, length in enumerate(OUTPUT_LENGTHS)]
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps({"requests": rows}))
+    return path
+
+
+def bench(workload: Path, *flags: str) -> tuple[int, dict[str, Any]]:
+    out = workload.parent / "result.json"
+    common = ["--model", "toy", "--dtype", "float32", "--device", "cpu", "--block-size", "8", "--num-blocks", "64"]
+    code = main(["bench", *common, "--workload", str(workload), "--out", str(out), *flags])
+    return code, json.loads(out.read_text()) if out.exists() else {}
+
+
+@pytest.mark.parametrize(("policy", "steps"), [("static", 150), ("vllm-v1", 83)])
+def test_f61_uneven_lengths_take_the_known_number_of_iterations(
+    workload: Path, tmp_path: Path, policy: str, steps: int
+) -> None:
+    """Twelve requests on four slots: 150 iterations static (40 + 60 + 50), 83 continuous; the tokens are the same."""
+    requests = [
+        Request(f"r{i}", (40 + i,), SamplingParams(max_tokens=length, ignore_eos=True))
+        for i, length in enumerate(OUTPUT_LENGTHS)
+    ]
+    golden = tmp_path / "golden.json"
+    golden.write_text(json.dumps(alone(toy_runner(block_size=8), requests)))
+    code, result = bench(workload, "--policy", policy, "--set", "max_num_seqs=4", "--golden", str(golden))
+    assert result["steps"] == steps
+    assert result["output_tokens"] == sum(OUTPUT_LENGTHS) == 254
+    assert result["golden"] == {"compared": 12, "identical": 12, "different": []}
+    assert code == 0
+    # Every slot of every static iteration computes: what is no output token is padding.
+    assert result["padding_tokens"] == (4 * 150 - 254 if policy == "static" else 0)
+
+
+def test_other_tokens_than_the_golden_ones_are_reported(workload: Path, tmp_path: Path) -> None:
+    golden = tmp_path / "golden.json"
+    golden.write_text(json.dumps({"r1": [1, 2, 3]}))
+    code, result = bench(workload, "--golden", str(golden))
+    assert (code, result["golden"]["different"]) == (1, ["r1"])
+
+
+def test_shares_of_time_add_up_and_versions_are_there(workload: Path) -> None:
+    code, result = bench(workload, "--profile")
+    assert code == 0
+    assert sum(result["share_of_time"].values()) == pytest.approx(1, abs=1e-3)
+    assert 0 < result["share_of_step"]["matmul"] < 1
+    assert result["machine"]["torch"]
+    assert result["runner"]["is_toy"] is True
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "requests is empty"),
+        ([{"id": "a", "prompt": [], "output_len": 3}], "'a': prompt must be a list of token ids below 258"),
+        ([{"id": "a", "prompt": [258], "output_len": 3}], "prompt must be a list of token ids below 258"),
+        ([{"id": "a", "prompt_len": 4, "output_len": 0}], "output_len is 0"),
+        ("none", "expected a JSON object with a list of requests"),
+    ],
+)
+def test_a_workload_that_cannot_be_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: object, message: str
+) -> None:
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps({"requests": rows}))
+    assert bench(path)[0] == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_command_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fly"]) == 2
+    assert "prepare" in capsys.readouterr().err
