@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from scheduler.admission import must_fit
@@ -80,29 +81,30 @@ def _per_row(ids: tuple[str, ...], values: Mapping[str, T], default: T) -> tuple
 
 
 class WaitingColumns:
-    """Builds ``WaitingTable`` for the first ``limit`` requests, again only when queue or reason changed."""
+    """Builds ``WaitingTable`` for the first ``limit`` requests; only the reasons are new when the queue is the same."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._table = WaitingTable()
-        self._built_for: tuple[int, int, Deferral | None, int] | None = None
+        self._rows_of = (-1, -1)
+        self._reasons_of: tuple[Deferral | None, int] | None = None
 
     def build(self, life: Lifecycle, view: StepView, deferral: Deferral | None) -> WaitingTable:
         """The table with, for each row, why it waits: the head's reason, or ``head_of_line`` behind it."""
-        queue = life.waiting
         free_blocks = view.block_limit - view.num_used_blocks
-        built_for = (queue.version, view.policy.version, deferral, free_blocks)
-        if built_for == self._built_for:
+        rows_of, reasons_of = (life.waiting.version, view.policy.version), (deferral, free_blocks)
+        if rows_of == self._rows_of and reasons_of == self._reasons_of:
             return self._table
-        rows = queue.first(self._limit)
+        if rows_of != self._rows_of:
+            self._table = self._rows(life.waiting.first(self._limit), view)
+        self._table = self._with_reasons(self._table, deferral, free_blocks)
+        self._rows_of, self._reasons_of = rows_of, reasons_of
+        return self._table
+
+    @staticmethod
+    def _rows(rows: list[Sequence], view: StepView) -> WaitingTable:
         budget = view.policy.max_num_batched_tokens
-        reason, free, blocked_by, behind, behind_by = "", free_blocks, "", "", ""
-        if deferral is not None:
-            reason, blocked_by = deferral.reason, deferral.blocked_by
-            behind, behind_by = deferral.behind
-            free = deferral.free_blocks if deferral.needed_blocks else free_blocks
-        blocked = [deferral is not None and seq.request_id == deferral.request_id for seq in rows]
-        self._table = WaitingTable(
+        return WaitingTable(
             request_id=tuple([seq.request_id for seq in rows]),
             status=tuple([seq.state.value for seq in rows]),
             priority=tuple([seq.priority for seq in rows]),
@@ -112,13 +114,22 @@ class WaitingColumns:
             arrival_time=tuple([seq.arrival_time for seq in rows]),
             num_preemptions=tuple([seq.num_preemptions for seq in rows]),
             recompute_tokens=tuple([seq.high_water for seq in rows]),
-            reason=tuple([reason if is_head else behind for is_head in blocked]),
             needed_blocks=tuple([must_fit(view, seq, min(seq.num_tokens, budget)) for seq in rows]),
-            free_blocks=(free,) * len(rows),
-            blocked_by=tuple([blocked_by if is_head else behind_by for is_head in blocked]),
         )
-        self._built_for = built_for
-        return self._table
+
+    @staticmethod
+    def _with_reasons(table: WaitingTable, deferral: Deferral | None, free_blocks: int) -> WaitingTable:
+        count = len(table)
+        reason = blocked_by = ("",) * count
+        if deferral is not None:
+            behind, behind_by = deferral.behind
+            reason, blocked_by = (behind,) * count, (behind_by,) * count
+            if not deferral.whole_queue and deferral.request_id in table.request_id:
+                head = table.request_id.index(deferral.request_id)
+                reason = (*reason[:head], deferral.reason, *reason[head + 1 :])
+                blocked_by = (*blocked_by[:head], deferral.blocked_by, *blocked_by[head + 1 :])
+            free_blocks = deferral.free_blocks if deferral.needed_blocks else free_blocks
+        return replace(table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by)
 
 
 class SnapshotBuilder:
