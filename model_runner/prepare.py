@@ -8,7 +8,7 @@ import sys
 from model_runner.config import RunnerConfig
 from model_runner.device import choose_device
 from model_runner.errors import ModelNotFoundError, RunnerError
-from model_runner.gguf_loader import SMOLLM2, load_packaged
+from model_runner.model_cache import SMOLLM2, load_packaged
 
 
 def main(argv: list[str]) -> int:

