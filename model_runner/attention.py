@@ -20,20 +20,29 @@ _LONGEST_GAP = 8
 """Unused pages in a row that are computed along: two more calls a layer cost about as much."""
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """What does not change between steps. group: query heads that share one KV head. dtype: of queries and cache."""
+
+    block_size: int
+    kv_heads: int
+    group: int
+    device: torch.device
+    dtype: torch.dtype
+
+
 class AttentionPlan:
     """What attends to what in one step: made once, used by every layer."""
 
-    def __init__(
-        self, segments: Sequence[Segment], block_size: int, kv_heads: int, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, segments: Sequence[Segment], shape: AttentionShape) -> None:
         decodes: list[Segment] = []
         chunks: list[Segment] = []
         for segment in segments:
             (decodes if segment.count == 1 and segment.pages[0] != SCRATCH_PAGE else chunks).append(segment)
         if len(decodes) == 1:  # one row alone is quicker by itself
             chunks, decodes = chunks + decodes, []
-        self._decode = PagedDecode(decodes, block_size, kv_heads, device, dtype) if decodes else None
-        self._chunks = [_Chunk.of(segment, block_size, device, dtype) for segment in chunks]
+        self._decode = PagedDecode(decodes, shape) if decodes else None
+        self._chunks = [_Chunk.of(segment, shape) for segment in chunks]
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """queries: [tokens, heads, head_dim]. keys, values: one layer's pages, [pages, block_size, kv_heads, head_dim].
@@ -50,7 +59,7 @@ class AttentionPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """One segment. pages: int64 [n]. mask: added to the scores, [count, context]; None for a single row."""
+    """One segment. pages: int64 [n]. mask: added to the scores, [group * count, context]; None for a single row."""
 
     rows: slice
     pages: torch.Tensor
@@ -58,13 +67,15 @@ class _Chunk:
     mask: torch.Tensor | None
 
     @classmethod
-    def of(cls, segment: Segment, block_size: int, device: torch.device, dtype: torch.dtype) -> _Chunk:
+    def of(cls, segment: Segment, shape: AttentionShape) -> _Chunk:
         count, context = segment.count, segment.context
-        pages = torch.tensor(segment.pages[: -(-context // block_size)], dtype=torch.int64, device=device)
+        used = segment.pages[: -(-context // shape.block_size)]
+        pages = torch.tensor(used, dtype=torch.int64, device=shape.device)
         mask = None
         if count > 1:
             # is_causal would align the triangle at the top left; with earlier context it belongs at the bottom right.
-            mask = torch.full((count, context), -torch.inf, dtype=dtype, device=device).triu_(context - count + 1)
+            mask = torch.full((count, context), -torch.inf, dtype=shape.dtype, device=shape.device)
+            mask = mask.triu_(context - count + 1).repeat(shape.group, 1)
         return cls(slice(segment.first, segment.first + count), pages, context, mask)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -81,8 +92,7 @@ class _Chunk:
             .permute(1, 2, 0, 3)
             .reshape(kv_heads, group * count, head_dim)
         )
-        mask = None if self.mask is None else self.mask.repeat(group, 1)
-        found = scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=mask)
+        found = scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=self.mask)
         return found.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, heads, head_dim)
 
 
@@ -95,9 +105,8 @@ class PagedDecode:
     several requests share are gathered first, since a page in place can meet one query only.
     """
 
-    def __init__(
-        self, segments: Sequence[Segment], block_size: int, kv_heads: int, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, segments: Sequence[Segment], shape: AttentionShape) -> None:
+        block_size, kv_heads, device = shape.block_size, shape.kv_heads, shape.device
         tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
         used = [page for table in tables for page in table]
         in_place = len(set(used)) == len(used)
@@ -118,7 +127,7 @@ class PagedDecode:
         starts = itertools.accumulate((len(table) for table in parts[:-1]), initial=0)
         self._offsets = torch.tensor(list(starts), device=device)
         empty = torch.arange(block_size, device=device) >= torch.tensor(filled, device=device).unsqueeze(1)
-        mask = torch.zeros(empty.shape, dtype=dtype, device=device).masked_fill_(empty, -torch.inf)
+        mask = torch.zeros(empty.shape, dtype=shape.dtype, device=device).masked_fill_(empty, -torch.inf)
         self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
         self._sizes = [run.count * kv_heads for run in self._runs] or [count * kv_heads]
         self._masks = torch.split_with_sizes(self._mask, self._sizes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
 
-from model_runner.attention import AttentionPlan
+from model_runner.attention import AttentionPlan, AttentionShape
 from model_runner.inputs import StepInputs
 from model_runner.kv_cache import KVCache
 from model_runner.linear import Linear, LinearFactory
@@ -47,6 +47,7 @@ class LlamaModel:
     ) -> None:
         self.config = config
         self._device, self._dtype = device, dtype
+        self._group = config.num_attention_heads // config.num_key_value_heads
         self._linear = LinearFactory(device, dtype)
         self._embedding = weights(EMBEDDING).to(device, dtype)
         self._layers = []
@@ -74,7 +75,8 @@ class LlamaModel:
 
         Only rows that sample go through the final norm and the head.
         """
-        plan = AttentionPlan(inputs.segments, cache.block_size, cache.kv_heads, self._device, self._dtype)
+        shape = AttentionShape(cache.block_size, cache.kv_heads, self._group, self._device, self._dtype)
+        plan = AttentionPlan(inputs.segments, shape)
         where = cache.plan_write(inputs.slots)
         rotation = self._rotary.at(inputs.positions)
         x = embedding(inputs.token_ids, self._embedding).float()
