@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from scheduler.allocation import ALLOCATORS
@@ -32,6 +33,14 @@ ORDERS: Final[Registry[Order]] = Registry("admission_order")
 RULES: Final[Registry[Rule]] = Registry("admission_rule")
 HEADS_OF_LINE: Final[Registry[bool]] = Registry("head_of_line")
 HEADS_OF_LINE.register("strict")(True)
+HEADS_OF_LINE.register("skip")(False)
+"""True = nobody passes a request that does not fit. A static batch is always formed strictly."""
+
+MAX_PASSES: Final = 8
+"""Under "skip" so many later requests are let in past one that waits at most; then nobody is until it is in."""
+
+MAX_SKIPPED: Final = 32
+"""Under "skip" a step looks past at most this many requests that do not fit, so that a long queue costs no more."""
 
 
 @ORDERS.register("fcfs")
@@ -53,6 +62,12 @@ def priority(seq: SequenceView) -> OrderKey:
 def shortest_prompt(seq: SequenceView) -> OrderKey:
     """Fewest prompt tokens first; an evicted request comes back before all that never ran."""
     return (-1.0 if seq.rank < 0 else float(seq.num_prompt_tokens), float(seq.rank), "")
+
+
+@ORDERS.register("shortest_job")
+def shortest_job(seq: SequenceView) -> OrderKey:
+    """Fewest tokens in all first, prompt + max_tokens; an evicted request comes back before all that never ran."""
+    return (-1.0 if seq.rank < 0 else float(seq.max_total_tokens + 1), float(seq.rank), "")
 
 
 class NextChunk(Rule):
@@ -106,23 +121,57 @@ def must_fit(view: StepView, seq: SequenceView, num_tokens: int) -> int:
 
 
 def admit_waiting(view: StepView, draft: Draft) -> None:
-    """Walk the queue from its head while requests fit; the first that does not ends the walk (strict head of line)."""
+    """Walk the queue from its head while requests fit.
+
+    The first that does not ends the walk, or is skipped under head of line "skip" while it may still be passed.
+    """
     draft.deferral = closed(view, draft)
     if draft.deferral is not None:
         return
+    skipped: list[Deferral] = []
     for seq in view.waiting:
-        draft.deferral = no_room_in_step(view, draft, seq)
-        if draft.deferral is not None:
-            return
-        num_tokens = first_chunk(view, draft, seq)
-        if num_tokens == 0:
-            draft.deferral = Deferral("token_budget", seq.request_id, budget_left=draft.budget, whole_queue=False)
-            return
-        draft.deferral = memory_verdict(view, draft, seq, num_tokens)
-        if draft.deferral is not None:
-            return
-        draft.admit(seq, _blocks(view, seq, seq.num_computed_tokens + num_tokens))
-        draft.plan(seq, num_tokens)
+        verdict = no_room_in_step(view, draft, seq)
+        num_tokens = 0
+        if verdict is None:
+            num_tokens = first_chunk(view, draft, seq)
+            verdict = memory_verdict(view, draft, seq, num_tokens) if num_tokens else _uncut(draft, seq)
+        if verdict is None:
+            draft.admit(seq, _blocks(view, seq, seq.num_computed_tokens + num_tokens))
+            draft.plan(seq, num_tokens)
+            for deferral in skipped:
+                draft.passed[deferral.request_id] += 1
+            if any(draft.passed[deferral.request_id] >= MAX_PASSES for deferral in skipped):
+                draft.deferral = _walk_ended(skipped, None, draft)
+                return
+            continue
+        if not verdict.whole_queue and _may_be_passed(view, draft, seq, skipped):
+            skipped.append(verdict)
+            continue
+        draft.deferral = _walk_ended(skipped, verdict, draft)
+        return
+    draft.deferral = _walk_ended(skipped, None, draft)
+
+
+def _uncut(draft: Draft, seq: SequenceView) -> Deferral:
+    return Deferral("token_budget", seq.request_id, budget_left=draft.budget, whole_queue=False)
+
+
+def _may_be_passed(view: StepView, draft: Draft, seq: SequenceView, skipped: list[Deferral]) -> bool:
+    if HEADS_OF_LINE[view.policy.head_of_line] or len(skipped) >= MAX_SKIPPED:
+        return False
+    return draft.passed.setdefault(seq.request_id, seq.num_passed) < MAX_PASSES
+
+
+def _walk_ended(skipped: list[Deferral], last: Deferral | None, draft: Draft) -> Deferral | None:
+    """The reason of the first that did not fit, with those of the others that were looked at."""
+    if not skipped:
+        return last
+    head, others = skipped[0], skipped[1:]
+    if last is None:
+        due = next((each.request_id for each in skipped if draft.passed[each.request_id] >= MAX_PASSES), "")
+        return replace(head, others=tuple(others), rest=("head_of_line", due or head.request_id))
+    others = others if last.whole_queue else [*others, last]
+    return replace(head, others=tuple(others), rest=last.behind)
 
 
 def closed(view: StepView, draft: Draft) -> Deferral | None:
@@ -132,6 +181,8 @@ def closed(view: StepView, draft: Draft) -> Deferral | None:
         return None
     if view.policy.admission_paused:
         return Deferral("admission_paused", head.request_id)
+    if draft.blocked:
+        return Deferral("kv_capacity", head.request_id, blocked_by=draft.blocked[0].seq.request_id)
     if draft.evicted:
         last = next(reversed(draft.evicted.values()))
         return Deferral("preemption_this_step", head.request_id, blocked_by=last.for_request_id)

@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler import admission, chunking, preemption
 from scheduler.allocation import ALLOCATORS
-from scheduler.plan import Draft, StepView
+from scheduler.plan import Blocked, Draft, Evict, StepView
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 
@@ -27,6 +27,7 @@ def continuous(view: StepView, draft: Draft) -> None:
             admission.admit_waiting(view, draft)
         elif not (phase.decodes and plan_all_decodes(view, draft, phase.rows)):
             walk_running(view, draft, phase.rows)
+    resolve_standstill(view, draft)
 
 
 def plan_all_decodes(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> bool:
@@ -87,6 +88,7 @@ def make_room(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) 
             continue
         proposal = preemption.propose(view, draft, seq)
         if proposal is None:
+            draft.blocked.append(Blocked(seq, num_tokens, needed, draft.free_blocks))
             return False
         eviction, victim = proposal
         draft.evict(eviction, victim)
@@ -94,3 +96,23 @@ def make_room(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) 
             return False
     draft.grow(seq, needed)
     return True
+
+
+def resolve_standstill(view: StepView, draft: Draft) -> None:
+    """When all that run wait for blocks and the step would be empty, evict the newest until the oldest can move.
+
+    The one exception to preemption "never": otherwise nothing would ever end. The request admitted first is never
+    evicted here, and alone it always fits, so each standstill moves it on and every request ends.
+    """
+    if not draft.blocked or draft.tokens or draft.padding:
+        return
+    order = {seq.request_id: place for place, seq in enumerate(draft.running)}
+    oldest = min(draft.blocked, key=lambda each: order[each.seq.request_id])
+    seq = oldest.seq
+    while oldest.needed_blocks > draft.free_blocks:
+        victim = next(row for row in reversed(draft.running) if row is not seq)
+        lost = victim.num_computed_tokens
+        draft.evict(Evict(victim.request_id, seq.request_id, draft.blocks_of(victim), lost, "standstill"), victim)
+    draft.grow(seq, oldest.needed_blocks)
+    draft.plan(seq, oldest.num_tokens)
+    draft.blocked = [each for each in draft.blocked if each is not oldest and each.seq.request_id not in draft.evicted]

@@ -36,7 +36,7 @@ DEFER_REASONS: Final = (
     "static_batch_running",
     "allocator_fragmented",
 )
-"""Why a waiting request was not let in during a step."""
+"""Why a waiting request was not let in during a step, or why a running one got no tokens (preemption "never")."""
 
 Number = int | float | str | bool
 
@@ -47,7 +47,8 @@ class StepEvent:
 
     time: seconds on the scheduler's clock. request_id: "" for policy events.
     reason: by kind: deferred: one of DEFER_REASONS; finished: "length" or "stop"; rejected, policy_refused: a
-    sentence; preempted: the victim rule that chose it; chunked: "token_budget" or "long_prefill_token_threshold".
+    sentence; preempted: the victim rule that chose it, or "standstill"; chunked: "token_budget" or
+    "long_prefill_token_threshold".
     numbers: by kind (the snapshot tables of docs/architecture.md list them). Fixed names:
         queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s;
         deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left;

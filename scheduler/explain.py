@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.event_log import EventLog
-from scheduler.plan import Deferral
+from scheduler.plan import Blocked, Deferral
 from scheduler.sequence import Sequence, State
 
 
@@ -16,6 +16,7 @@ class Explainer:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._last: tuple[str, str, str] = ("", "", "")
+        self._blocked: set[str] = set()
 
     def explain(self, deferral: Deferral | None, newly_queued: list[Sequence], now: float) -> None:
         """Note what a step's walk over the queue ended with."""
@@ -27,9 +28,22 @@ class Explainer:
             self._defer(deferral.request_id, deferral.reason, deferral.blocked_by, deferral, now)
             self._last = current
         reason, blocked_by = deferral.behind
+        others = {other.request_id: other for other in deferral.others}
         for seq in newly_queued:
             if seq.state is State.WAITING and seq.request_id != deferral.request_id:
-                self._defer(seq.request_id, reason, blocked_by, deferral, now)
+                own = others.get(seq.request_id)
+                if own is None:
+                    self._defer(seq.request_id, reason, blocked_by, deferral, now)
+                else:
+                    self._defer(seq.request_id, own.reason, own.blocked_by, own, now)
+
+    def explain_blocked(self, blocked: list[Blocked], now: float) -> None:
+        """Note each running request that begins to wait for blocks (preemption "never")."""
+        for each in blocked:
+            if each.seq.request_id not in self._blocked:
+                wait = Deferral("kv_capacity", each.seq.request_id, each.needed_blocks, each.free_blocks)
+                self._defer(wait.request_id, wait.reason, "", wait, now)
+        self._blocked = {each.seq.request_id for each in blocked}
 
     def _defer(self, request_id: str, reason: str, blocked_by: str, deferral: Deferral, now: float) -> None:
         self._log.add(

@@ -144,6 +144,11 @@ class Lifecycle:
                     self.end(seq, "finished", seq.end_reason, now)
         return new, resumed
 
+    def note_passed(self, passed: dict[str, int]) -> None:
+        """Keep how often each skipped request has been passed."""
+        for request_id, count in passed.items():
+            self.live[request_id].num_passed = count
+
     def _give_blocks(self, seq: Sequence, count: int) -> None:
         seq.block_table += self.pool.allocate(seq.request_id, count)
         seq.capacity = len(seq.block_table) * self.pool.block_size
@@ -174,6 +179,7 @@ class Lifecycle:
             seq.first_scheduled_time = now
             seq.policy_version = policy.version
         seq.state = State.RUNNING
+        seq.num_passed = 0
         seq.static_length = action.static_length
         seq.slot = self._take_slot()
         self.running.append(seq)
@@ -214,7 +220,7 @@ class Lifecycle:
             "preempted",
             seq.request_id,
             now,
-            policy.preemption_victim,
+            eviction.reason or policy.preemption_victim,
             for_request_id=eviction.for_request_id,
             freed_blocks=eviction.freed_blocks,
             recompute_tokens=eviction.recompute_tokens,

@@ -50,12 +50,16 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Take all blocks of a running request and put it back in the queue, to make room for ``for_request_id``."""
+    """Take all blocks of a running request and put it back in the queue, to make room for ``for_request_id``.
+
+    reason: why it had to go, "" = the policy's victim rule chose it.
+    """
 
     request_id: str
     for_request_id: str
     freed_blocks: int
     recompute_tokens: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,16 @@ class Release:
     request_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A running request that found no blocks for its next ``num_tokens`` tokens and waits (preemption "never")."""
+
+    seq: SequenceView
+    num_tokens: int
+    needed_blocks: int
+    free_blocks: int
+
+
 Action = Grow | Evict | Admit | Release
 
 
@@ -82,7 +96,8 @@ class Deferral:
     """Why the walk over the queue ended. Block counts are whole blocks.
 
     request_id: the request it ended at, the head. whole_queue: the reason holds for everybody who waits; otherwise
-    those behind wait for the head (``head_of_line``).
+    those behind wait for the head (``head_of_line``). others: the reasons of further requests that were looked at and
+    did not fit (head of line "skip"); rest: (reason, blocked_by) of those the walk did not reach, None = the usual.
     """
 
     reason: str
@@ -93,10 +108,14 @@ class Deferral:
     budget_left: int = 0
     blocked_by: str = ""
     whole_queue: bool = True
+    others: tuple[Deferral, ...] = ()
+    rest: tuple[str, str] | None = None
 
     @property
     def behind(self) -> tuple[str, str]:
         """(reason, blocked_by) of those behind the head."""
+        if self.rest is not None:
+            return self.rest
         return (self.reason, self.blocked_by) if self.whole_queue else ("head_of_line", self.request_id)
 
 
@@ -105,17 +124,21 @@ class Draft:
 
     tokens, padding: tokens planned, in schedule order. actions: block movements in the order in which the pool must
     see them, because that order decides the block ids. running: the running list as it would be.
+    blocked: running requests that wait for blocks, in the order of the walk.
+    passed: for each request that was skipped, how often it would have been passed (head of line "skip").
     budget: tokens left. used: blocks that would be in use; never more than the pool has.
     """
 
     __slots__ = (
         "actions",
+        "blocked",
         "budget",
         "deferral",
         "evicted",
         "grown",
         "num_blocks",
         "padding",
+        "passed",
         "running",
         "tokens",
         "used",
@@ -130,6 +153,8 @@ class Draft:
         self.running: list[SequenceView] = list(view.running)
         self.evicted: dict[str, Evict] = {}
         self.grown: dict[str, int] = {}
+        self.blocked: list[Blocked] = []
+        self.passed: dict[str, int] = {}
         self.budget = view.policy.max_num_batched_tokens
         self.used = view.num_used_blocks
         self.deferral: Deferral | None = None

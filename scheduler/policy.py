@@ -21,7 +21,8 @@ class SchedulerPolicy:
     max_num_batched_tokens: tokens one step may compute, >= 1.
     admission_order, admission_rule: who is next, and what must fit before it is let in.
     kv_watermark: share of the blocks kept free at admission, 0 <= x < 1; not applied when nothing runs.
-    head_of_line: "strict" = nobody passes a request that does not fit.
+    head_of_line: "strict" = nobody passes a request that does not fit; "skip" = later ones may, at most
+    ``admission.MAX_PASSES`` of them.
     admission_paused: True = nobody is let in; what runs, runs on.
     enable_chunked_prefill: False = a prompt is computed in one step or not at all.
     long_prefill_token_threshold: most tokens of one prefill in one step, 0 = no limit (vLLM's field).

@@ -63,6 +63,15 @@ def recompute(draft: Draft, victim: SequenceView, for_seq: SequenceView) -> Evic
     return Evict(victim.request_id, for_seq.request_id, draft.blocks_of(victim), victim.num_computed_tokens)
 
 
+@MODES.register("never")
+def never(draft: Draft, victim: SequenceView, for_seq: SequenceView) -> Evict | None:
+    """Nobody is evicted: a request that finds no block waits, and nobody is let in meanwhile.
+
+    When no running request can move at all, ``continuous.resolve_standstill`` evicts, so that everything ends.
+    """
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Requeue:
     """Where an evicted request goes: ``front`` = before all that wait, where the order has a front."""

@@ -23,6 +23,12 @@ PRESETS: Final[dict[str, SchedulerPolicy]] = {
     "vllm-v0": SchedulerPolicy(
         prefill_mix="prefill_first", enable_chunked_prefill=False, max_num_batched_tokens=8192, kv_watermark=0.01
     ),
+    "tgi-worst-case": SchedulerPolicy(
+        prefill_mix="prefill_first",
+        enable_chunked_prefill=False,
+        max_num_batched_tokens=8192,
+        admission_rule="worst_case",
+    ),
 }
 """Name -> policy. Limits (slots, budget) are starting values; the choices are what the name stands for."""
 
@@ -39,6 +45,12 @@ PRESET_NOTES: Final[dict[str, PresetNote]] = {
     "sarathi": PresetNote(
         "All decodes first, the rest of a small budget is prefill chunks: no decode ever stalls behind a prompt.",
         "Agrawal et al., Sarathi-Serve, OSDI 2024, algorithm 3.",
+    ),
+    "tgi-worst-case": PresetNote(
+        "A request is let in only when its prompt and all output it may make fit beside the same of those that run: "
+        "nobody is ever evicted, and slots stay empty for tokens that are never made.",
+        "Hugging Face text-generation-inference, router backends/v3/src/queue.rs: a batch's token budget counts "
+        "input_length + max_new_tokens of every entry.",
     ),
     "vllm-v0": PresetNote(
         "Whole prompts first, and a step is either prefill or decode: quick first tokens, stalled decodes.",

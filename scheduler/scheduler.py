@@ -192,10 +192,12 @@ class Scheduler:
         draft = Draft(self._view())
         BATCHINGS[self._policy.batching](draft.view, draft)
         new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
+        life.note_passed(draft.passed)
         step = assemble(draft, life, self._step_id, now, new, resumed)
         self._deferral = draft.deferral
         newly_queued, life.newly_queued = life.newly_queued, []
         self._explainer.explain(draft.deferral, newly_queued, now)
+        self._explainer.explain_blocked(draft.blocked, now)
         if self._policy.batching == "static" and len(life.waiting):
             self._books.idle_slot_steps += max(0, self._policy.max_num_seqs - len(life.running))
         if len(log) > first_event:

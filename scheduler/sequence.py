@@ -24,6 +24,7 @@ class SequenceView(Protocol):
     capacity: tokens its blocks can hold. max_total_tokens: KV slots it can ever need, prompt + max_tokens - 1, because
     the last sampled token is never computed. order_time: arrival, or the last eviction under requeue "back".
     rank: place in first-come order; an eviction to the front gets a rank below all others.
+    num_passed: requests let in past it while it waits (head of line "skip").
     fruitless_evictions: evictions since its last token. held: all tokens made, kept only until its static batch ends.
     """
 
@@ -51,6 +52,8 @@ class SequenceView(Protocol):
     def max_total_tokens(self) -> int: ...
     @property
     def num_preemptions(self) -> int: ...
+    @property
+    def num_passed(self) -> int: ...
     @property
     def fruitless_evictions(self) -> int: ...
     @property
@@ -92,6 +95,7 @@ class Sequence:
         "min_tokens",
         "num_computed_tokens",
         "num_output_tokens",
+        "num_passed",
         "num_preemptions",
         "num_prompt_tokens",
         "num_tokens",
@@ -148,6 +152,7 @@ class Sequence:
         self.preempted_at: float | None = None
         self.preempted_s = 0.0
         self.num_preemptions = 0
+        self.num_passed = 0
         self.fruitless_evictions = 0
         self.recompute_tokens = 0
         self.padding_tokens = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scheduler import admission
 from scheduler.allocation import ALLOCATORS
 from scheduler.chunking import threshold_of
-from scheduler.continuous import BATCHINGS, make_room, walk_running
+from scheduler.continuous import BATCHINGS, make_room, resolve_standstill, walk_running
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.sequence import SequenceView
 
@@ -26,6 +26,7 @@ def static(view: StepView, draft: Draft) -> None:
         lockstep(view, draft, view.running)
     else:
         walk_running(view, draft, view.running)
+    resolve_standstill(view, draft)
     head = view.waiting.head()
     if head is not None:
         draft.deferral = Deferral("static_batch_running", head.request_id, blocked_by=straggler(draft.running))

@@ -124,10 +124,11 @@ class WaitingColumns:
         if deferral is not None:
             behind, behind_by = deferral.behind
             reason, blocked_by = (behind,) * count, (behind_by,) * count
-            if not deferral.whole_queue and deferral.request_id in table.request_id:
-                head = table.request_id.index(deferral.request_id)
-                reason = (*reason[:head], deferral.reason, *reason[head + 1 :])
-                blocked_by = (*blocked_by[:head], deferral.blocked_by, *blocked_by[head + 1 :])
+            if not deferral.whole_queue:
+                own = {each.request_id: each for each in (deferral, *deferral.others)}
+                looked_at = [own.get(request_id) for request_id in table.request_id]
+                reason = tuple([each.reason if each else behind for each in looked_at])
+                blocked_by = tuple([each.blocked_by if each else behind_by for each in looked_at])
             free_blocks = deferral.free_blocks if deferral.needed_blocks else free_blocks
         return replace(table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by)
 

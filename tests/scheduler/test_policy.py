@@ -149,11 +149,16 @@ def test_a_waiting_request_larger_than_a_lowered_limit_is_not_stranded() -> None
 
 @pytest.mark.parametrize(
     ("order", "expected"),
-    [("fcfs", ["a", "b", "c"]), ("priority", ["b", "c", "a"]), ("shortest_prompt", ["c", "a", "b"])],
+    [
+        ("fcfs", ["a", "b", "c"]),
+        ("priority", ["b", "c", "a"]),
+        ("shortest_prompt", ["c", "a", "b"]),
+        ("shortest_job", ["b", "a", "c"]),
+    ],
 )
 def test_the_admission_order_decides_who_is_next(order: str, expected: list[str]) -> None:
     made = bench(
-        [request("a", 5, 1, priority=3), request("b", 6, 1, priority=1), request("c", 2, 1, priority=2)],
+        [request("a", 5, 3, priority=3), request("b", 6, 1, priority=1), request("c", 2, 9, priority=2)],
         num_blocks=16,
         max_num_seqs=1,
         admission_order=order,
