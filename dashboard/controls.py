@@ -274,5 +274,4 @@ def one_step(client: RunnerClient) -> None:
     if not (policy.paused or policy.single_step):
         apply(client, replace(policy, paused=True))
     reply = client.step(1)
-    if not reply.accepted:
-        st.toast("; ".join(reply.reasons))
+    st.session_state["step.problem"] = "" if reply.accepted else "; ".join(reply.reasons)

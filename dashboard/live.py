@@ -91,7 +91,8 @@ def _top(client: RunnerClient, state: ClientState, frame: Frame | None, t: Trans
         width="stretch",
     )  # fmt: skip
     step_once.button(t("Step"), key="step", on_click=one_step, args=(client,), shortcut="N", width="stretch")
-    _guarded(lambda: st.html(status.notices(state, snapshot, t) or "<span></span>"), "notices")
+    problem = st.session_state.get("step.problem", "")
+    _guarded(lambda: st.html(status.notices(state, snapshot, problem, t) or "<span></span>"), "notices")
     _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
 
 

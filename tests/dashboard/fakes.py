@@ -107,7 +107,8 @@ class FakeClient:
         self._history.append(
             EngineSnapshot(
                 schema=SCHEMA_VERSION, seq=self._seq, run_id=self.run_id, phase="running", heartbeat=False,
-                wall_time=time.time(), monotonic_time=self._clock.now, engine_time=self._clock.now, step_s=0.1, step=step,
+                wall_time=time.time(), monotonic_time=self._clock.now, engine_time=self._clock.now,
+                step_s=0.1, step=step,
                 text_deltas={}, info=info(self.config, self.run_id),
             )
         )  # fmt: skip

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.dashboard.fakes import FakeClient, engine_with
 
 from dashboard import lanes, state_tables
 from dashboard.arrow import decode
 from dashboard.history import KIND_CODE, POINT_CODE
 from dashboard.hub import Hub, with_selection
 from dashboard.identity import NO_MARK, NUM_HUES, NUM_MARKS, MarkBook
+from dashboard.policy_marks import merged_changes
 from scheduler import DEFER_REASONS, SchedulerPolicy
+from tests.dashboard.fakes import FakeClient, engine_with
 
 
 def frame_of(client: FakeClient):
@@ -167,7 +168,8 @@ def test_a_policy_change_is_a_mark_at_its_step_with_what_changed():
 
 
 def test_changes_in_quick_succession_are_told_as_one():
-    assert lanes.merged_changes(["a 1 -> 2; b x -> y", "a 2 -> 5", "b y -> x"]) == "a 1 → 5"
+    assert merged_changes(["a 1 -> 2; b x -> y", "a 2 -> 5", "b y -> x"]) == "a 1 → 5"
+    assert merged_changes(["paused False -> True", "a 1 -> 2"]) == "a 1 → 2; paused on"
 
 
 def test_a_selection_shows_only_that_request_and_its_blocks():
