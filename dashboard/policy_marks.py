@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -13,8 +13,12 @@ from model_runner.views import Mark
 
 SWITCHED: Final = {"True": "on", "False": "off"}
 MARK_CHARS: Final = 56
-NEAR: Final = 3
-"""Changes within so many iterations are told as one."""
+NEAR: Final = 12
+"""Words of changes within so many iterations are gathered."""
+WORD_ROWS: Final = 2
+COLUMNS_PER_CHAR: Final = 0.95
+"""Iterations that a character of a word covers, at 1440 pixels."""
+RESTART_ROOM: Final = " " * 8
 
 
 def merged_changes(texts: Sequence[str]) -> str:
@@ -43,6 +47,8 @@ class _Placed:
 
     def words(self) -> str:
         text = merged_changes(self.texts)
+        if not text:
+            return ""
         text = f"v{self.version} {text}" if self.kind == "policy" else text
         return text if len(text) <= MARK_CHARS else text[: MARK_CHARS - 1] + "…"
 
@@ -59,22 +65,48 @@ def _placed(marks: Iterable[Mark], facts: Sequence[StepFacts], x0: int, x1: int)
     return sorted(placed, key=lambda p: p.x)
 
 
-def marks_table(marks: Iterable[Mark], facts: Sequence[StepFacts], x0: int, x1: int, limit: int = 24) -> bytes:
-    """Policy changes, restarts and gaps in view: x, k ("policy", "traffic", "restart", "gap"), t what changed, l row,
-    h 1 = the words stand left of the rule.
-
-    A restart is placed in the hole between the steps of two runs. Changes of one kind within NEAR iterations are told
-    as one, so that dragging a slider does not write over itself. l staggers neighbouring words over two rows.
-    """
+def _told(marks: Iterable[_Placed]) -> list[_Placed]:
+    """The same rules, with the words of neighbours of one kind gathered at the last of them."""
     told: list[_Placed] = []
-    for mark in _placed(marks, facts, x0, x1):
-        last = told[-1] if told else None
-        if last is not None and last.kind == mark.kind and mark.x - last.x <= NEAR:
-            told[-1] = _Placed(mark.x, mark.kind, mark.version, (*last.texts, *mark.texts))
-        else:
-            told.append(mark)
+    for mark in marks:
+        at = next((i for i in reversed(range(len(told))) if told[i].kind == mark.kind), -1)
+        if at >= 0 and mark.x - told[at].x <= NEAR:
+            earlier = told[at]
+            told[at] = replace(earlier, texts=())
+            mark = replace(mark, texts=(*earlier.texts, *mark.texts))
+        told.append(mark)
+    return told
+
+
+def _rows_of(spans: Sequence[tuple[float, float]]) -> list[int]:
+    """A row for each word, the newest first in line; -1 where no row has room for it."""
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(WORD_ROWS)]
+    chosen = [-1] * len(spans)
+    for i in reversed(range(len(spans))):
+        start, end = spans[i]
+        for row, others in enumerate(taken):
+            if all(end < a or start > b for a, b in others):
+                others.append(spans[i])
+                chosen[i] = row
+                break
+    return chosen
+
+
+def marks_table(marks: Iterable[Mark], facts: Sequence[StepFacts], x0: int, x1: int, limit: int = 24) -> bytes:
+    """Policy changes, restarts and gaps in view: x, k ("policy", "traffic", "restart", "gap"), t what changed, l row of
+    the words, h 1 = they stand left of the rule.
+
+    Every change has its rule. Words of one kind within NEAR iterations are gathered, and words without room are left
+    out (the list of events has them), so that dragging a slider does not write over itself. A restart is placed in the
+    hole between the steps of two runs.
+    """
+    told = _told(_placed(marks, facts, x0, x1))[-limit:]
     middle = (x0 + x1) // 2
-    return rows(
-        {"x": I32, "k": TEXT, "t": TEXT, "l": I8, "h": I8},
-        [(m.x, m.kind, m.words(), i % 2, int(m.x > middle)) for i, m in enumerate(told[-limit:])],
-    )
+    words = [mark.words() for mark in told]
+    widths = [len(text or RESTART_ROOM) * COLUMNS_PER_CHAR for text in words]
+    spans = [(m.x - w, m.x) if m.x > middle else (m.x, m.x + w) for m, w in zip(told, widths, strict=True)]
+    lines = _rows_of(spans)
+    records = []
+    for mark, text, line in zip(told, words, lines, strict=True):
+        records.append((mark.x, mark.kind, text if line >= 0 else "", max(0, line), int(mark.x > middle)))
+    return rows({"x": I32, "k": TEXT, "t": TEXT, "l": I8, "h": I8}, records)

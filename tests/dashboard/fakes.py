@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from dashboard.desk import Desk
 from dashboard.engine import Engine
 from dashboard.hub import Hub
 from model_runner.config import RunnerConfig
@@ -154,4 +155,4 @@ def info(config: RunnerConfig, run_id: str) -> EngineInfo:
 
 def engine_with(client: FakeClient) -> Engine:
     """What ``dashboard.engine.shared`` would give, with this client."""
-    return Engine(client, Hub(client))  # type: ignore[arg-type]
+    return Engine(client, Hub(client), Desk(client))  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from dashboard.arrow import decode
 from dashboard.history import KIND_CODE, POINT_CODE
 from dashboard.hub import Hub, with_selection
 from dashboard.identity import NO_MARK, NUM_HUES, NUM_MARKS, MarkBook
-from dashboard.policy_marks import merged_changes
 from scheduler import DEFER_REASONS, SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
 
@@ -165,11 +164,6 @@ def test_a_policy_change_is_a_mark_at_its_step_with_what_changed():
     assert marks["k"] == ["policy"]
     assert "max_num_seqs 4 → 2" in marks["t"][0]
     assert marks["t"][0].startswith("v2")
-
-
-def test_changes_in_quick_succession_are_told_as_one():
-    assert merged_changes(["a 1 -> 2; b x -> y", "a 2 -> 5", "b y -> x"]) == "a 1 → 5"
-    assert merged_changes(["paused False -> True", "a 1 -> 2"]) == "a 1 → 2; paused on"
 
 
 def test_a_selection_shows_only_that_request_and_its_blocks():
