@@ -128,6 +128,7 @@ def build_engine(
         num_blocks=info.num_blocks,
         block_size=info.block_size,
         max_model_len=info.max_model_len,
+        vocab_size=tokenizer.vocab_size,
         eos_token_ids=tuple(tokenizer.eos_token_ids),
         clock=clock,
         snapshot_waiting_limit=spec.snapshot_waiting_limit,
