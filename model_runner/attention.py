@@ -15,7 +15,7 @@ from torch.nn.functional import embedding_bag, scaled_dot_product_attention
 
 from model_runner.inputs import Segment
 from model_runner.kv_cache import SCRATCH_PAGE
-from model_runner.size_steps import PAGE_STEPS
+from model_runner.size_steps import ANY_SIZE, PAGE_STEPS, SizeSteps
 
 _LONGEST_GAP = 8
 """Unused pages in a row that are computed along: two more calls a layer cost about as much."""
@@ -35,6 +35,11 @@ class AttentionShape:
     group: int
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def page_steps(self) -> SizeSteps:
+        """Sizes of a batch of pages; any in float32, where no product is compiled for its size."""
+        return PAGE_STEPS if self.device.type == "cpu" and self.dtype != torch.float32 else ANY_SIZE
 
 
 class AttentionPlan:
@@ -111,7 +116,7 @@ class PagedDecode:
     with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). Pages in use
     that lie next to each other are one strided batch, so keys and values are read once and never copied. Pages that
     several requests share are gathered first, since a page in place can meet one query only. Batches have the sizes of
-    ``PAGE_STEPS``: pages that nobody asked for are computed along, and their results are never read.
+    ``page_steps``: pages that nobody asked for are computed along, and their results are never read.
     """
 
     def __init__(self, segments: Sequence[Segment], shape: AttentionShape) -> None:
@@ -119,8 +124,8 @@ class PagedDecode:
         tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
         used = [page for table in tables for page in table]
         in_place = len(set(used)) == len(used)
-        self._runs = _runs(used, shape.num_pages) if in_place else []
-        counts = [run.count for run in self._runs] or PAGE_STEPS.split(len(used))
+        self._runs = _runs(used, shape.num_pages, shape.page_steps) if in_place else []
+        counts = [run.count for run in self._runs] or shape.page_steps.split(len(used))
         count = sum(counts)
         gathered = used + [SCRATCH_PAGE] * (count - len(used))
         self._gathered = None if in_place else torch.tensor(gathered, device=device)
@@ -191,12 +196,12 @@ class _Run:
     count: int
 
 
-def _runs(used: Sequence[int], num_pages: int) -> list[_Run]:
-    """Cover the used pages by runs of the sizes of ``PAGE_STEPS``; where runs overlap, a page is computed twice."""
+def _runs(used: Sequence[int], num_pages: int, steps: SizeSteps) -> list[_Run]:
+    """Cover the used pages by runs of the sizes of ``steps``; where runs overlap, a page is computed twice."""
     runs: list[_Run] = []
     parts = 0
     for first, count in _stretches(used):
-        for size in PAGE_STEPS.split(count):
+        for size in steps.split(count):
             fitting = min(size, num_pages)
             runs.append(_Run(min(first, num_pages - fitting), parts, fitting))
             parts += fitting
@@ -230,6 +235,6 @@ def _part_numbers(tables: Sequence[Sequence[int]], runs: Sequence[_Run]) -> list
 def warm_up_decode(shape: AttentionShape, keys: torch.Tensor, values: torch.Tensor) -> None:
     """Multiply every size of page batch once, so that no later step has to compile one. Only reads the cache."""
     queries = torch.zeros(1, shape.kv_heads * shape.group, keys.shape[-1], device=shape.device, dtype=shape.dtype)
-    for size in PAGE_STEPS.sizes:
+    for size in shape.page_steps.sizes:
         pages = tuple(range(min(size, shape.num_pages)))
         PagedDecode([Segment(0, 1, pages, len(pages) * shape.block_size)], shape).run(queries, keys, values)

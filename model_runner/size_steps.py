@@ -9,27 +9,33 @@ compiler.
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Sequence
 
 
 class SizeSteps:
-    """The sizes that are used. sizes: ascending, all >= 1; empty = any size, nothing is rounded."""
+    """The sizes that are used.
 
-    def __init__(self, sizes: Sequence[int] = ()) -> None:
+    sizes: ascending, all >= 1; empty = any size, nothing is rounded. most_on_top: by how much a count may be rounded
+    up before two calls are cheaper than one.
+    """
+
+    def __init__(self, sizes: Sequence[int] = (), most_on_top: float = math.inf) -> None:
         self.sizes = tuple(sizes)
-        self._largest = self.sizes[-1] if self.sizes else 0
-        self._next: list[int] = []
-        for size in self.sizes:
-            self._next += [size] * (size + 1 - len(self._next))
+        self._most_on_top = most_on_top
 
     def split(self, count: int) -> list[int]:
-        """Sizes that add up to ``count`` or a little more: the largest as often as it fits, then one for the rest."""
-        if count < 1:
-            return []
+        """Sizes that add up to ``count`` or a little more."""
         if not self.sizes:
-            return [count]
-        whole, rest = divmod(count, self._largest)
-        return [self._largest] * whole + ([self._next[rest]] if rest else [])
+            return [count] if count > 0 else []
+        taken = []
+        while count > 0:
+            index = bisect.bisect_left(self.sizes, count)
+            fits = index < len(self.sizes) and (index == 0 or self.sizes[index] - count <= self._most_on_top)
+            taken.append(self.sizes[index if fits else index - 1])
+            count -= taken[-1]
+        return taken
 
 
 ANY_SIZE = SizeSteps()
@@ -40,5 +46,5 @@ ROW_STEPS = SizeSteps((*range(1, 9), *range(10, 33, 2), *range(36, 65, 4)))
 Above, rounding costs 3 % on average. From 64 rows on, time is proportional to rows, so more are taken in pieces.
 """
 
-PAGE_STEPS = SizeSteps(range(8, 65, 8))
-"""Pages that decodes multiply in one call. A call costs about as much as eight pages."""
+PAGE_STEPS = SizeSteps((4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512), most_on_top=24)
+"""Pages that decodes multiply in one call, in the number types that oneDNN multiplies. A call costs 24 pages' time."""
