@@ -134,7 +134,9 @@ def build_engine(
         snapshot_waiting_limit=spec.snapshot_waiting_limit,
     )
     outputs = Outputs(tokenizer.detokenizer)
-    handler = CommandHandler(scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed)
+    handler = CommandHandler(
+        scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock
+    )
     return Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
 
 
