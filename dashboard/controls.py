@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import streamlit as st
 
+from dashboard.desk import Desk
 from dashboard.fields import GROUPS, PACE_STEPS, Control, controls, slider_steps
 from dashboard.i18n import N_, Translate
 from dashboard.restart import restart_section
 from dashboard.views.markup import plain
 from dashboard.words import policy_diff
-from model_runner.client import RunnerClient
 from model_runner.traffic import MAX_RATE, MIXES, PRIORITY_MIXES, TrafficSpec
 from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
 from scheduler.policy import SWITCHES
@@ -25,20 +25,19 @@ RATES: Final = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0,
 BURST: Final = 24
 
 
-def shown_truth(client: RunnerClient) -> tuple[object, ...]:
+def shown_truth(desk: Desk) -> tuple[object, ...]:
     """What the controls depend on; when it differs from what was drawn, they must be drawn again."""
-    latest = client.latest
-    return (client.policy, client.traffic.spec, client.config, latest.run_id if latest else "")
+    latest = desk.client.latest
+    return (desk.policy, desk.client.traffic.spec, desk.client.config, latest.run_id if latest else "")
 
 
-def apply(client: RunnerClient, policy: SchedulerPolicy) -> None:
-    """Put a policy in force and keep the engine's answer for the echo."""
-    before = client.policy
-    reply = client.set_policy(policy)
-    changes = [f"{n} {old} → {new}" for n, old, new in policy_diff(before, policy)]
-    st.session_state["echo"] = (reply, changes)
-    if reply.accepted:
-        st.session_state["undo"] = before
+def apply(desk: Desk, edit: Callable[[SchedulerPolicy], SchedulerPolicy]) -> None:
+    """Put an edited policy in force and keep the engine's answer for the echo."""
+    change = desk.change(edit)
+    changes = [f"{n} {old} → {new}" for n, old, new in policy_diff(change.before, change.wanted)]
+    st.session_state["echo"] = (change.reply, changes)
+    if change.reply.accepted:
+        st.session_state["undo"] = change.before
 
 
 def with_field(
@@ -67,13 +66,14 @@ def _follow(key: str, truth: Any) -> None:
         st.session_state[key] = truth
 
 
-def _changed(client: RunnerClient, field: str) -> None:
-    latest = client.latest
+def _changed(desk: Desk, field: str) -> None:
+    latest = desk.client.latest
     longest = latest.info.max_model_len if latest else 0
     value = st.session_state[f"policy.{field}"]
     if value is None and field in REGISTRIES:
         return
-    apply(client, with_field(client.policy, field, value, longest, st.session_state.setdefault("memory", {})))
+    memory = st.session_state.setdefault("memory", {})
+    apply(desk, lambda policy: with_field(policy, field, value, longest, memory))
 
 
 def _number_words(field: str, t: Translate) -> Callable[[Any], str]:
@@ -89,12 +89,12 @@ def _number_words(field: str, t: Translate) -> Callable[[Any], str]:
     return words
 
 
-def _widget(client: RunnerClient, control: Control, num_blocks: int, t: Translate) -> None:
+def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None:
     field, key = control.field, f"policy.{control.field}"
-    truth = getattr(client.policy, field)
+    truth = getattr(desk.policy, field)
     _follow(key, truth)
     label, help_text = t(control.label), t(control.help) if control.help else None
-    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (client, field)}
+    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field)}
     if field in REGISTRIES:
         names = list(REGISTRIES[field].names())
         if len(names) == 2:
@@ -108,30 +108,30 @@ def _widget(client: RunnerClient, control: Control, num_blocks: int, t: Translat
         st.select_slider(label, steps, format_func=_number_words(field, t), **common)
 
 
-def sidebar(client: RunnerClient, t: Translate) -> None:
+def sidebar(desk: Desk, t: Translate) -> None:
     """Everything in the sidebar below the language switch. Draws the truth and remembers that it did."""
-    st.session_state["drawn"] = shown_truth(client)
-    latest = client.latest
-    num_blocks = latest.info.num_blocks if latest else client.config.num_blocks
+    st.session_state["drawn"] = shown_truth(desk)
+    latest = desk.client.latest
+    num_blocks = latest.info.num_blocks if latest else desk.client.config.num_blocks
     with st.container():  # one element whatever it holds: what follows keeps its place, and the keyboard its focus
-        _echo(client, t)
-    _presets(client, t)
+        _echo(desk, t)
+    _presets(desk, t)
     described = controls()
     with st.expander(t("Traffic"), expanded=True):
-        _traffic(client, t)
+        _traffic(desk, t)
     for group, title in GROUPS.items():
         members = [c for c in described if c.group == group]
         if members:
             with st.expander(t(title), expanded=group in ("batch", "allocation")):
                 for control in members:
-                    _widget(client, control, num_blocks, t)
+                    _widget(desk, control, num_blocks, t)
     with st.expander(t("Pace"), expanded=True):
-        _pace(client, t)
+        _pace(desk, t)
     with st.expander(t("Restart: model, memory, device")):
-        restart_section(client, t)
+        restart_section(desk.client, t)
 
 
-def _echo(client: RunnerClient, t: Translate) -> None:
+def _echo(desk: Desk, t: Translate) -> None:
     reply, changes = st.session_state.get("echo", (None, []))
     if reply is None:
         st.caption(t("A change acts at the next iteration; what is in force is echoed here."))
@@ -143,17 +143,17 @@ def _echo(client: RunnerClient, t: Translate) -> None:
     else:
         st.success(t("In force from the next start as policy v{version}", version=reply.version))
     if st.session_state.get("undo") is not None and reply is not None and reply.accepted:
-        st.button(t("Undo"), key="undo.button", on_click=_undo, args=(client,), width="stretch")
+        st.button(t("Undo"), key="undo.button", on_click=_undo, args=(desk,), width="stretch")
 
 
-def _undo(client: RunnerClient) -> None:
+def _undo(desk: Desk) -> None:
     policy = st.session_state.pop("undo", None)
     if policy is not None:
-        apply(client, policy)
+        apply(desk, lambda _: policy)
 
 
-def _presets(client: RunnerClient, t: Translate) -> None:
-    now = client.policy
+def _presets(desk: Desk, t: Translate) -> None:
+    now = desk.policy
     match = next((n for n, p in PRESETS.items() if not policy_diff(now, with_preset(now, p))), None)
     _follow("preset", match)
     notes = "\n\n".join(f"**{name}**: {t(PRESET_NOTES[name].description)}" for name in PRESETS if name in PRESET_NOTES)
@@ -164,7 +164,7 @@ def _presets(client: RunnerClient, t: Translate) -> None:
         placeholder=t("own policy"),
         help=notes,
         on_change=_choose_preset,
-        args=(client,),
+        args=(desk,),
     )
 
 
@@ -173,10 +173,10 @@ def with_preset(now: SchedulerPolicy, preset: SchedulerPolicy) -> SchedulerPolic
     return replace(preset, **{name: getattr(now, name) for name in KEPT_BY_PRESET})
 
 
-def _choose_preset(client: RunnerClient) -> None:
+def _choose_preset(desk: Desk) -> None:
     name = st.session_state["preset"]
     if name in PRESETS:
-        apply(client, with_preset(client.policy, PRESETS[name]))
+        apply(desk, lambda policy: with_preset(policy, PRESETS[name]))
 
 
 TRAFFIC_CHOICES: Final = (
@@ -192,12 +192,10 @@ TRAFFIC_CHOICES: Final = (
 )  # fmt: skip
 
 
-def _traffic(client: RunnerClient, t: Translate) -> None:
-    spec = client.traffic.spec
+def _traffic(desk: Desk, t: Translate) -> None:
+    spec = desk.client.traffic.spec
     _follow("traffic.enabled", spec.enabled)
-    st.toggle(
-        t("Requests arrive by themselves"), key="traffic.enabled", on_change=_set_traffic, args=(client, "enabled")
-    )
+    st.toggle(t("Requests arrive by themselves"), key="traffic.enabled", on_change=_set_traffic, args=(desk, "enabled"))
     _follow("traffic.rate", spec.rate)
     st.select_slider(
         t("Arrivals per second"),
@@ -208,7 +206,7 @@ def _traffic(client: RunnerClient, t: Translate) -> None:
             "More than the engine can serve makes the queue grow without end. At most {n} a second.", n=f"{MAX_RATE:g}"
         ),
         on_change=_set_traffic,
-        args=(client, "rate"),
+        args=(desk, "rate"),
     )
     columns = st.columns(2)
     for i, (name, label, help_text, values) in enumerate(TRAFFIC_CHOICES):
@@ -220,27 +218,27 @@ def _traffic(client: RunnerClient, t: Translate) -> None:
             format_func=t,
             help=t(help_text),
             on_change=_set_traffic,
-            args=(client, name),
+            args=(desk, name),
         )
     with columns[1]:
         st.button(
-            t("Burst of {n}", n=BURST), key="burst", on_click=_burst, args=(client, BURST), width="stretch",
+            t("Burst of {n}", n=BURST), key="burst", on_click=_burst, args=(desk, BURST), width="stretch",
             help=t("That many requests arrive at once."),
         )  # fmt: skip
 
 
-def _burst(client: RunnerClient, n: int) -> None:
-    client.traffic.burst(n)
+def _burst(desk: Desk, n: int) -> None:
+    desk.client.traffic.burst(n)
 
 
-def _set_traffic(client: RunnerClient, name: str) -> None:
-    spec: TrafficSpec = client.traffic.spec
-    found = client.traffic.set(replace(spec, **{name: st.session_state[f"traffic.{name}"]}))
+def _set_traffic(desk: Desk, name: str) -> None:
+    spec: TrafficSpec = desk.client.traffic.spec
+    found = desk.client.traffic.set(replace(spec, **{name: st.session_state[f"traffic.{name}"]}))
     st.session_state["traffic.problem"] = "; ".join(found)
 
 
-def _pace(client: RunnerClient, t: Translate) -> None:
-    policy = client.policy
+def _pace(desk: Desk, t: Translate) -> None:
+    policy = desk.policy
     _follow("policy.step_delay_ms", policy.step_delay_ms)
     st.select_slider(
         t("Pause after each iteration"),
@@ -249,7 +247,7 @@ def _pace(client: RunnerClient, t: Translate) -> None:
         format_func=lambda v: t("none") if not v else f"{v:g} ms",
         help=t("Slows the engine for the eye. It is not counted as engine time, so rates and latencies stay true."),
         on_change=_changed,
-        args=(client, "step_delay_ms"),
+        args=(desk, "step_delay_ms"),
     )
     _follow("policy.single_step", policy.single_step)
     st.toggle(
@@ -257,22 +255,20 @@ def _pace(client: RunnerClient, t: Translate) -> None:
         key="policy.single_step",
         help=t("Each iteration waits for the step button (key N)."),
         on_change=_changed,
-        args=(client, "single_step"),
+        args=(desk, "single_step"),
     )
 
 
-def toggle_pause(client: RunnerClient) -> None:
+def toggle_pause(desk: Desk) -> None:
     """Hold the engine, or let it go."""
-    policy = client.policy
-    held = policy.paused or policy.single_step
-    apply(client, replace(policy, paused=not held, single_step=False))
+    held = desk.policy.paused or desk.policy.single_step
+    apply(desk, lambda policy: replace(policy, paused=not held, single_step=False))
 
 
-def one_step(client: RunnerClient) -> None:
+def one_step(desk: Desk) -> None:
     """Run one iteration; holds the engine first when it runs freely."""
-    policy = client.policy
+    policy = desk.policy
     if not (policy.paused or policy.single_step):
-        apply(client, replace(policy, paused=True))
-    reply = client.step(1)
-    if not reply.accepted:
-        st.toast("; ".join(reply.reasons))
+        apply(desk, lambda now: replace(now, paused=True))
+    reply = desk.client.step(1)
+    st.session_state["step.problem"] = "" if reply.accepted else "; ".join(reply.reasons)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard.desk import Desk
 from dashboard.hub import Hub
 from dashboard.settings import from_environment
 from model_runner.client import RunnerClient
@@ -18,10 +19,11 @@ from model_runner.client import RunnerClient
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The client of the runner, and the pictures made from what it sees."""
+    """The client of the runner, the pictures made from what it sees, and the desk that changes its policy."""
 
     client: RunnerClient
     hub: Hub
+    desk: Desk
 
 
 def start() -> Engine:
@@ -29,7 +31,7 @@ def start() -> Engine:
     settings = from_environment(os.environ)
     client = RunnerClient(settings.config, settings.policy, traffic=settings.traffic)
     client.start()
-    return Engine(client, Hub(client))
+    return Engine(client, Hub(client), Desk(client))
 
 
 # An edit of this body would make Streamlit call it again while the first runner goes on: keep it one line.

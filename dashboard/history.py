@@ -67,8 +67,8 @@ class StepFacts:
 def tokens_by_purpose(step: StepSnapshot, before: Totals | None) -> dict[str, int]:
     """Tokens of this step by what they were for: prefill, decode, recompute, padding.
 
-    before: the counters of the step before it. Without them a request's tokens all count as its kind, which is off by the
-    new token a recompute ends with.
+    before: the counters of the step before it. Without them a request's tokens all count as its kind, which is off by
+    the new token a recompute ends with.
     """
     if before is None:
         return _tokens_by_kind(step)

@@ -14,6 +14,7 @@ from dashboard.figures import FigureBook, Figures
 from dashboard.history import StepFacts, assign_slots, step_facts
 from dashboard.identity import MarkBook
 from dashboard.lanes import Run
+from dashboard.policy_marks import marks_table
 from dashboard.state_tables import Block, MapGeometry
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
@@ -147,7 +148,7 @@ class Hub:
                 "labels": lanes.labels_table(runs, x0, starred),
                 "series": lanes.series_table(facts, x0),
                 "ticks": lanes.ticks_table(facts, x0, x1),
-                "marks": lanes.marks_table(client_marks, facts, x0, x1),
+                "marks": marks_table(client_marks, facts, x0, x1),
             },
             "queue": {"queue": state_tables.queue_table(step, self._names, starred)},
             "running": {"running": state_tables.running_table(step, self._names, starred)},
@@ -165,7 +166,7 @@ class Hub:
             figures=self._figures.figures(latest),
             evictions=self._evictions.list(),
             data=data,
-            steps_per_frame=max(1, taken),
+            steps_per_frame=max(1, taken) if self._frame else 1,
             starred=starred,
         )
 

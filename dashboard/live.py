@@ -13,6 +13,7 @@ from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
 from dashboard.charts.timeline import TITLES
 from dashboard.controls import one_step, shown_truth, toggle_pause
+from dashboard.desk import Desk
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import letter
@@ -34,10 +35,10 @@ def live(language: str, theme_name: str) -> None:
     """One tick. Draws no chart before the first snapshot: a progress bar says what takes long."""
     running = engine.shared()
     client, t, theme = running.client, translator(language), THEMES[theme_name]
-    if st.session_state.get("drawn") != shown_truth(client):
+    if st.session_state.get("drawn") != shown_truth(running.desk):
         st.rerun()
     frame, state = running.hub.frame(), client.state
-    _top(client, state, frame, t)
+    _top(running.desk, state, frame, t)
     if frame is None:
         _loading(state, t)
         return
@@ -76,22 +77,23 @@ def _chart(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None
     st.vega_lite_chart(spec={**spec, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
 
 
-def _top(client: RunnerClient, state: ClientState, frame: Frame | None, t: Translate) -> None:
+def _top(desk: Desk, state: ClientState, frame: Frame | None, t: Translate) -> None:
     snapshot = frame.snapshot if frame else None
     every = frame.steps_per_frame if frame else 1
     st.html(style.frozen_sheet(frame is not None and status.is_frozen(state)))
     left, pick, pause, step_once = st.columns([6.0, 1.7, 1.25, 0.95], vertical_alignment="center")
     with left:
-        _guarded(lambda: st.html(status.strip(state, snapshot, client.marks, every, t)), "status")
+        _guarded(lambda: st.html(status.strip(state, snapshot, desk.client.marks, every, t)), "status")
     with pick:
         _guarded(lambda: _choose(frame, t), "selection")
-    held = client.policy.paused or client.policy.single_step
+    held = desk.policy.paused or desk.policy.single_step
     pause.button(
-        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(client,), shortcut="P",
+        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(desk,), shortcut="P",
         width="stretch",
     )  # fmt: skip
-    step_once.button(t("Step"), key="step", on_click=one_step, args=(client,), shortcut="N", width="stretch")
-    _guarded(lambda: st.html(status.notices(state, snapshot, t) or "<span></span>"), "notices")
+    step_once.button(t("Step"), key="step", on_click=one_step, args=(desk,), shortcut="N", width="stretch")
+    problem = st.session_state.get("step.problem", "")
+    _guarded(lambda: st.html(status.notices(state, snapshot, problem, t) or "<span></span>"), "notices")
     _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
 
 

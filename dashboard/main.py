@@ -51,7 +51,7 @@ def page() -> None:
             required=True,
             width="stretch",
         )
-        sidebar(running.client, t)
+        sidebar(running.desk, t)
     live(language, theme_name())
 
 

@@ -1,16 +1,14 @@
-"""``python -m model_runner bench|prepare|worker|serve``: see each command's ``--help``."""
+"""``python -m model_runner bench|prepare|worker``: see each command's ``--help``."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 
 COMMANDS = {
     "bench": ("model_runner.bench", "run a workload without a page and write what was measured"),
     "prepare": ("model_runner.prepare", "convert the default model once, so that every start is quick"),
     "worker": ("model_runner.worker", "the engine process of a dashboard"),
-    "serve": ("model_runner.serve", "the engine and its HTTP API without a page"),
 }
 """Subcommand -> (module whose main(argv) answers it, what it does). Modules are imported only when asked for."""
 
@@ -19,9 +17,6 @@ def main(argv: list[str]) -> int:
     """Dispatch to a subcommand; 2 = there is no such command."""
     if argv and argv[0] in COMMANDS:
         module, _ = COMMANDS[argv[0]]
-        if importlib.util.find_spec(module) is None:
-            print(f"{argv[0]} is not part of this version", file=sys.stderr)
-            return 2
         return int(importlib.import_module(module).main(argv[1:]) or 0)
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {help_text}" for name, (_, help_text) in COMMANDS.items()]

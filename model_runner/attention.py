@@ -15,6 +15,7 @@ from torch.nn.functional import embedding_bag, scaled_dot_product_attention
 
 from model_runner.inputs import Segment
 from model_runner.kv_cache import SCRATCH_PAGE
+from model_runner.size_steps import ANY_SIZE, PAGE_STEPS, SizeSteps
 
 _LONGEST_GAP = 8
 """Unused pages in a row that are computed along: two more calls a layer cost about as much."""
@@ -22,13 +23,23 @@ _LONGEST_GAP = 8
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """What does not change between steps. group: query heads that share one KV head. dtype: of queries and cache."""
+    """What does not change between steps.
 
+    num_pages: in the pool, the scratch page included. group: query heads that share one KV head. dtype: of queries and
+    cache.
+    """
+
+    num_pages: int
     block_size: int
     kv_heads: int
     group: int
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def page_steps(self) -> SizeSteps:
+        """Sizes of a batch of pages; any in float32, where no product is compiled for its size."""
+        return PAGE_STEPS if self.device.type == "cpu" and self.dtype != torch.float32 else ANY_SIZE
 
 
 class AttentionPlan:
@@ -43,13 +54,15 @@ class AttentionPlan:
             chunks, decodes = chunks + decodes, []
         self._decode = PagedDecode(decodes, shape) if decodes else None
         self._chunks = [_Chunk.of(segment, shape) for segment in chunks]
+        self._tokens = sum(segment.count for segment in segments)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """queries: [tokens, heads, head_dim]. keys, values: one layer's pages, [pages, block_size, kv_heads, head_dim].
+        """queries: [rows, heads, head_dim]. keys, values: one layer's pages, [pages, block_size, kv_heads, head_dim].
 
-        Returns [tokens, heads, head_dim] in the queries' number type.
+        Returns [rows, heads, head_dim] in the queries' number type; rows of no segment come last and are 0.
         """
         out = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+        out[self._tokens :] = 0
         if self._decode:
             out[self._decode.rows] = self._decode.run(queries, keys, values)
         for chunk in self._chunks:
@@ -102,7 +115,8 @@ class PagedDecode:
     The scores of a page need only the query of the request that owns it; a request's pages are put together afterwards
     with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). Pages in use
     that lie next to each other are one strided batch, so keys and values are read once and never copied. Pages that
-    several requests share are gathered first, since a page in place can meet one query only.
+    several requests share are gathered first, since a page in place can meet one query only. Batches have the sizes of
+    ``page_steps``: pages that nobody asked for are computed along, and their results are never read.
     """
 
     def __init__(self, segments: Sequence[Segment], shape: AttentionShape) -> None:
@@ -110,10 +124,12 @@ class PagedDecode:
         tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
         used = [page for table in tables for page in table]
         in_place = len(set(used)) == len(used)
-        self._runs = _runs(used) if in_place else []
-        self._gathered = None if in_place else torch.tensor(used, device=device)
+        self._runs = _runs(used, shape.num_pages, shape.page_steps) if in_place else []
+        counts = [run.count for run in self._runs] or shape.page_steps.split(len(used))
+        count = sum(counts)
+        gathered = used + [SCRATCH_PAGE] * (count - len(used))
+        self._gathered = None if in_place else torch.tensor(gathered, device=device)
         parts = _part_numbers(tables, self._runs)
-        count = self._runs[-1].first_part + self._runs[-1].count if in_place else len(used)
         owner, filled = [0] * count, [block_size] * count
         for request, (segment, table) in enumerate(zip(segments, parts, strict=True)):
             for part in table:
@@ -129,7 +145,7 @@ class PagedDecode:
         empty = torch.arange(block_size, device=device) >= torch.tensor(filled, device=device).unsqueeze(1)
         mask = torch.zeros(empty.shape, dtype=shape.dtype, device=device).masked_fill_(empty, -torch.inf)
         self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
-        self._sizes = [run.count * kv_heads for run in self._runs] or [count * kv_heads]
+        self._sizes = [count * kv_heads for count in counts]
         self._masks = torch.split_with_sizes(self._mask, self._sizes)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -158,10 +174,11 @@ class PagedDecode:
         return (summed.view(requests, heads, head_dim) / mass.unsqueeze(-1)).to(q.dtype)
 
     def _matrices(self, pool: torch.Tensor) -> list[torch.Tensor]:
-        """For each run, the matrices [block_size, head_dim] of its pages and KV heads as one batch."""
+        """For each batch, the matrices [block_size, head_dim] of its pages and KV heads."""
         heads_first, kv_heads = pool.transpose(1, 2), pool.shape[2]
         if self._gathered is not None:
-            return [heads_first.index_select(0, self._gathered).flatten(0, 1)]
+            gathered = heads_first.index_select(0, self._gathered).flatten(0, 1)
+            return list(torch.split_with_sizes(gathered, self._sizes))
         matrices = heads_first.flatten(0, 1)
         return [matrices[run.first_page * kv_heads : (run.first_page + run.count) * kv_heads] for run in self._runs]
 
@@ -179,19 +196,30 @@ class _Run:
     count: int
 
 
-def _runs(used: Sequence[int]) -> list[_Run]:
-    """Cover the used pages by runs; a gap too short to be worth a run of its own is computed along."""
-    ordered = sorted(used)
+def _runs(used: Sequence[int], num_pages: int, steps: SizeSteps) -> list[_Run]:
+    """Cover the used pages by runs of the sizes of ``steps``; where runs overlap, a page is computed twice."""
     runs: list[_Run] = []
-    first = previous = ordered[0]
     parts = 0
-    for page in [*ordered[1:], None]:
-        if page is None or page - previous - 1 > _LONGEST_GAP:
-            runs.append(_Run(first, parts, previous + 1 - first))
-            parts += previous + 1 - first
-            first = page if page is not None else first
-        previous = page if page is not None else previous
+    for first, count in _stretches(used):
+        for size in steps.split(count):
+            fitting = min(size, num_pages)
+            runs.append(_Run(min(first, num_pages - fitting), parts, fitting))
+            parts += fitting
+            first += size
     return runs
+
+
+def _stretches(used: Sequence[int]) -> list[tuple[int, int]]:
+    """Cover the used pages by (first page, count); a gap too short to be worth a call of its own is covered too."""
+    ordered = sorted(used)
+    stretches = []
+    first = previous = ordered[0]
+    for page in ordered[1:]:
+        if page - previous - 1 > _LONGEST_GAP:
+            stretches.append((first, previous + 1 - first))
+            first = page
+        previous = page
+    return [*stretches, (first, previous + 1 - first)]
 
 
 def _part_numbers(tables: Sequence[Sequence[int]], runs: Sequence[_Run]) -> list[list[int]]:
@@ -201,3 +229,12 @@ def _part_numbers(tables: Sequence[Sequence[int]], runs: Sequence[_Run]) -> list
         return [[next(numbers) for _ in table] for table in tables]
     part_of = {run.first_page + i: run.first_part + i for run in runs for i in range(run.count)}
     return [[part_of[page] for page in table] for table in tables]
+
+
+@torch.inference_mode()
+def warm_up_decode(shape: AttentionShape, keys: torch.Tensor, values: torch.Tensor) -> None:
+    """Multiply every size of page batch once, so that no later step has to compile one. Only reads the cache."""
+    queries = torch.zeros(1, shape.kv_heads * shape.group, keys.shape[-1], device=shape.device, dtype=shape.dtype)
+    for size in shape.page_steps.sizes:
+        pages = tuple(range(min(size, shape.num_pages)))
+        PagedDecode([Segment(0, 1, pages, len(pages) * shape.block_size)], shape).run(queries, keys, values)

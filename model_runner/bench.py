@@ -113,6 +113,10 @@ def warm_up(runner: ModelRunner, policy: SchedulerPolicy, workload: BenchWorkloa
 def main(argv: Sequence[str] | None = None) -> int:
     """0 = measured, 1 = measured but the tokens are not the golden ones, 2 = the input is wrong."""
     options = _parser().parse_args(argv)
+    for path in filter(None, (options.out, options.tokens_out)):
+        if not path.parent.is_dir():  # before the measurement, not after it
+            print(f"error: {path}: the folder {path.parent} does not exist", file=sys.stderr)
+            return 2
     try:
         report, found = _measure(options)
     except (RunnerError, WorkloadError) as error:

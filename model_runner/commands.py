@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 from model_runner.errors import RunnerError
@@ -18,17 +19,25 @@ MAX_REQUEST_ID_CHARS = 200
 class CommandHandler:
     """Applies Submit, Abort and SetPolicy between two steps. One thread, the engine's.
 
-    seed: from which seeds are drawn for requests that bring none; each is reported in the reply.
+    clock: the scheduler's. seed: from which seeds are drawn for requests that bring none; each is named in the reply.
     """
 
     def __init__(
-        self, scheduler: CommandTarget, tokenizer: EngineTokenizer, outputs: Outputs, *, max_model_len: int, seed: int
+        self,
+        scheduler: CommandTarget,
+        tokenizer: EngineTokenizer,
+        outputs: Outputs,
+        *,
+        max_model_len: int,
+        seed: int,
+        clock: Callable[[], float],
     ) -> None:
         self._scheduler = scheduler
         self._tokenizer = tokenizer
         self._outputs = outputs
         self._max_model_len = max_model_len
         self._seeds = random.Random(seed)
+        self._clock = clock
 
     def submit(self, command: Submit, step_id: int) -> Reply:
         """Take a request in; the reply carries its prompt tokens and seed."""
@@ -47,6 +56,7 @@ class CommandHandler:
             prompt,
             replace(command.sampling, seed=seed),
             command.priority,
+            arrival_time=self._clock() - command.age_s if command.age_s > 0 else None,
             prior_output_token_ids=command.prior_output_token_ids,
         )
         version = self._scheduler.policy.version

@@ -23,10 +23,6 @@ class ModelFormatError(RunnerError):
     """A model file is damaged, incomplete or of a kind that is not supported. The message names file and field."""
 
 
-class ModelCacheError(RunnerError):
-    """The converted model could not be written to the cache folder. The message names the folder."""
-
-
 class TokenizerError(RunnerError):
     """A text cannot be turned into tokens of this model."""
 

@@ -1,22 +1,32 @@
-"""Reads a GGUF file of the Llama family and writes it in Hugging Face form."""
+"""Turns a GGUF file of the Llama family into Hugging Face form, in memory or in a folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from model_runner.errors import ModelFormatError
-from model_runner.loader import CONFIG_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE, Progress
+from model_runner.loader import (
+    CONFIG_FILE,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    LoadedModel,
+    Progress,
+)
 from model_runner.model_config import EMBEDDING, FINAL_NORM, ModelConfig, layer_name
+from model_runner.tokenizer import BytePairTokenizer, ChatTemplate
 
 _PARTS = {
     "input_layernorm": "attn_norm",
@@ -31,25 +41,44 @@ _PARTS = {
 }
 
 
-def write_folder(source: Path, folder: Path, dtype: torch.dtype, progress: Progress) -> None:
-    """Write the model of a GGUF file in Hugging Face form into an existing folder.
+@dataclass(frozen=True, slots=True)
+class ConvertedModel:
+    """A GGUF file's content under the names of a Hugging Face checkpoint, all of it in memory."""
 
-    Raises ModelFormatError when the source is not a whole GGUF file of the Llama family, OSError when the folder cannot
-    be written.
-    """
+    config: ModelConfig
+    tokenizer: Backend
+    chat_template: str
+    tensors: dict[str, torch.Tensor]
+
+    def loaded(self, name: str, note: str) -> LoadedModel:
+        """The model without a folder to read it from."""
+        chat = ChatTemplate.from_jinja(self.chat_template)
+        tokenizer = BytePairTokenizer(self.tokenizer, self.config.eos_token_ids, chat)
+        return LoadedModel(name, note, self.config, tokenizer, self.tensors.__getitem__)
+
+    def write(self, folder: Path) -> None:
+        """Write it in Hugging Face form into an existing folder. Raises OSError when that cannot be done."""
+        (folder / CONFIG_FILE).write_text(json.dumps(_config_json(self.config), indent=1), encoding="utf-8")
+        (folder / TOKENIZER_FILE).write_text(self.tokenizer.to_str(pretty=True), encoding="utf-8")
+        template = json.dumps({"chat_template": self.chat_template})
+        (folder / TOKENIZER_CONFIG_FILE).write_text(template, encoding="utf-8")
+        try:
+            save_file(self.tensors, str(folder / WEIGHTS_FILE), metadata={"format": "pt"})
+        except SafetensorError as error:  # what the library makes of a full disk
+            raise OSError(str(error)) from error
+
+
+def convert_gguf(source: Path, dtype: torch.dtype, progress: Progress) -> ConvertedModel:
+    """Raises ModelFormatError when the source is not a whole GGUF file of the Llama family."""
     reader = open_gguf(source)
     metadata = _Metadata(source, reader)
     config = gguf_config(metadata)
-    (folder / CONFIG_FILE).write_text(json.dumps(_config_json(config), indent=1), encoding="utf-8")
-    gguf_tokenizer(metadata).save(str(folder / TOKENIZER_FILE))
-    template = json.dumps({"chat_template": metadata.get("tokenizer.chat_template", "")})
-    (folder / TOKENIZER_CONFIG_FILE).write_text(template, encoding="utf-8")
+    tokenizer, template = gguf_tokenizer(metadata), metadata.get("tokenizer.chat_template", "")
     tensors = {}
     for name, tensor, done in gguf_tensors(reader, source, config):
         tensors[name] = tensor.to(dtype).contiguous()
         progress("convert", 0.9 * done, f"converting {name}")
-    progress("convert", 0.9, "writing the converted model")
-    save_file(tensors, str(folder / WEIGHTS_FILE), metadata={"format": "pt"})
+    return ConvertedModel(config, tokenizer, template, tensors)
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:

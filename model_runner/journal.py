@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit
@@ -35,6 +35,8 @@ class _Entry:
     given_text: bool = False
     model: str = ""
     sent: bool = False
+    age_s: float = 0.0
+    counted_from: float = 0.0
     abort_asked: bool = False
     num_restarts: int = 0
     outcome: str = ""
@@ -45,7 +47,14 @@ class _Entry:
 class Journal:
     """Thread-safe; every method takes the lock once and calls nothing outside."""
 
-    def __init__(self, max_unfinished: int = MAX_UNFINISHED, kept_ended: int = KEPT_ENDED) -> None:
+    def __init__(
+        self,
+        max_unfinished: int = MAX_UNFINISHED,
+        kept_ended: int = KEPT_ENDED,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._engine_time = 0.0
         self._max_unfinished = max_unfinished
         self._kept_ended = kept_ended
         self._lock = threading.Lock()
@@ -85,6 +94,7 @@ class Journal:
                 submit.prompt_text,
                 submit.prompt_token_ids,
                 given_text=submit.prompt_text is not None,
+                counted_from=self._monotonic(),
             )
             self._unsent += 1
             return SubmitOutcome(True, request_id)
@@ -102,7 +112,7 @@ class Journal:
                 if len(commands) >= limit:
                     break
                 if not entry.sent:
-                    commands.append(_submit(entry, model))
+                    commands.append(_submit(entry, model, entry.age_s + self._monotonic() - entry.counted_from))
             return commands
 
     def sent(self, request_id: str) -> None:
@@ -111,6 +121,8 @@ class Journal:
             entry = self._unfinished.get(request_id)
             if entry is not None and not entry.sent:
                 entry.sent = True
+                entry.age_s += self._monotonic() - entry.counted_from
+                entry.counted_from = self._engine_time
                 self._unsent -= 1
 
     def answered(self, request_id: str, reply: Reply) -> None:
@@ -120,7 +132,7 @@ class Journal:
             if entry is None:
                 return
             if reply.kind == ENGINE_FAILED:
-                entry.sent = False  # the engine stopped before it saw it: the next one gets it
+                self._take_back(entry)  # the engine stopped before it saw it: the next one gets it
                 self._unsent += 1
             elif not reply.ok:
                 self._end(entry, "rejected", "; ".join(reply.reasons))
@@ -132,6 +144,7 @@ class Journal:
     def apply(self, snapshot: EngineSnapshot) -> None:
         """Take tokens, texts and ends of the next snapshot."""
         with self._lock:
+            self._engine_time = snapshot.engine_time
             for request_id, token in snapshot.step.new_tokens.items():
                 if request_id in self._unfinished:
                     self._unfinished[request_id].tokens.append(token)
@@ -182,8 +195,9 @@ class Journal:
                 if entry.abort_asked:
                     self._end(entry, "aborted", "")
                 elif entry.sent:
-                    entry.sent = False
+                    self._take_back(entry)
                     entry.num_restarts += 1
+            self._engine_time = 0.0
             self._unsent = len(self._unfinished)
             return self._unsent
 
@@ -199,6 +213,12 @@ class Journal:
             entries = sorted((self._ended | self._unfinished).values(), key=lambda entry: int(entry.request_id[1:]))
             return tuple(_view(entry, states) for entry in entries[-limit:])
 
+    def _take_back(self, entry: _Entry) -> None:
+        """Its age went by the engine's clock while a worker had it; until the next has it, it goes by the wall's."""
+        entry.sent = False
+        entry.age_s += max(0.0, self._engine_time - entry.counted_from)
+        entry.counted_from = self._monotonic()
+
     def _end(self, entry: _Entry, outcome: str, reason: str) -> None:
         entry.outcome, entry.reason = outcome, reason
         if not entry.sent:
@@ -209,7 +229,7 @@ class Journal:
             del self._ended[next(iter(self._ended))]
 
 
-def _submit(entry: _Entry, model: str) -> Submit:
+def _submit(entry: _Entry, model: str, age_s: float) -> Submit:
     if entry.model != model:
         if entry.given_text:
             entry.prompt_token_ids = None
@@ -224,6 +244,7 @@ def _submit(entry: _Entry, model: str) -> Submit:
         chat=entry.chat,
         priority=entry.priority,
         prior_output_token_ids=tuple(entry.tokens),
+        age_s=age_s,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from model_runner.size_steps import ANY_SIZE, ROW_STEPS, SizeSteps
+
 _PACK_ROWS = 64
 """Batch size the packed layout is chosen for; measured, it is within 2 % of the best from 1 to 512 rows."""
 
@@ -14,16 +16,18 @@ _PACK_ROWS = 64
 class Linear(ABC):
     """y = x W^T for x [rows, in] and a fixed W [out, in]. Makes no promise about the layout of W."""
 
+    shape: tuple[int, int]
     num_parameters: int
     num_bytes: int
 
     def __init__(self, weight: torch.Tensor) -> None:
+        self.shape = (weight.shape[0], weight.shape[1])
         self.num_parameters = weight.numel()
         self.num_bytes = weight.numel() * weight.element_size()
 
     @abstractmethod
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [rows, in] in the weight's number type; returns [rows, out] in the same."""
+        """x: [rows, in] in the weight's number type, rows among the factory's ``steps``; returns [rows, out]."""
 
 
 class KMajorLinear(Linear):
@@ -56,9 +60,13 @@ class PackedLinear(Linear):
 
 
 class LinearFactory:
-    """Makes the fastest kind of ``Linear`` that gives right results for a device and number type."""
+    """Makes the fastest kind of ``Linear`` that gives right results for a device and number type.
+
+    steps: numbers of rows to call it with, or memory grows with every other one.
+    """
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.steps: SizeSteps = ROW_STEPS if device.type == "cpu" else ANY_SIZE
         self.kind: type[Linear] = PackedLinear if device.type == "cpu" and packing_works(dtype) else KMajorLinear
         self._device, self._dtype = device, dtype
 

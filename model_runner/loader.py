@@ -135,6 +135,9 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
         raise ModelFormatError(
             f"{path}: has {tokenizer.vocab_size} tokens, but vocab_size in {CONFIG_FILE} is {config.vocab_size}"
         )
+    # Models are often padded to a round number of tokens: such a token can be sampled, has no text, and comes back as
+    # prior output when its request continues elsewhere.
+    tokenizer.vocab_size = config.vocab_size
     return tokenizer
 
 

@@ -85,6 +85,8 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     """Take a request in. Either prompt_text or prompt_token_ids. chat: wrap the text in the model's chat template.
 
     prior_output_token_ids: tokens delivered in an earlier life of the worker; they are not delivered again.
+    age_s: seconds since it arrived, on the engine's clock and while no engine was there, >= 0: queue time and TTFT of a
+        request that outlived a worker count from its true arrival.
     """
 
     command_id: int
@@ -95,6 +97,7 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     chat: bool = True
     priority: int = 0
     prior_output_token_ids: tuple[int, ...] = ()
+    age_s: float = 0.0
 
 
 class Abort(msgspec.Struct, frozen=True, tag="abort"):

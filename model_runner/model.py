@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import embedding, rms_norm, silu
+from torch.nn.functional import embedding, pad, rms_norm, silu
 
-from model_runner.attention import AttentionPlan, AttentionShape
+from model_runner.attention import AttentionPlan, AttentionShape, warm_up_decode
 from model_runner.inputs import StepInputs
 from model_runner.kv_cache import KVCache
 from model_runner.linear import Linear, LinearFactory
@@ -73,29 +74,59 @@ class LlamaModel:
     def forward(self, inputs: StepInputs, cache: KVCache) -> torch.Tensor:
         """Compute all tokens, store their keys and values, return float32 logits [samples, vocab_size].
 
-        Only rows that sample go through the final norm and the head.
+        Only rows that sample go through the final norm and the head. The batch is filled up with rows of no request to
+        the sizes that products are compiled for; those rows attend to nothing and are not stored.
         """
-        shape = AttentionShape(cache.block_size, cache.kv_heads, self._group, self._device, self._dtype)
-        plan = AttentionPlan(inputs.segments, shape)
+        tokens = inputs.token_ids.shape[0]
+        plan = AttentionPlan(inputs.segments, self._attention_shape(cache))
         where = cache.plan_write(inputs.slots)
-        rotation = self._rotary.at(inputs.positions)
-        x = embedding(inputs.token_ids, self._embedding).float()
+        pieces, missing = self._pieces(tokens)
+        rotation = self._rotary.at(pad(inputs.positions, (0, missing)))
+        x = embedding(pad(inputs.token_ids, (0, missing)), self._embedding).float()
         for index, layer in enumerate(self._layers):
-            q, k, v = self._project(self._norm(x, layer.attention_norm), layer.qkv, rotation)
-            cache.write(index, where, k, v)
-            attended = plan.run(q, cache.keys(index), cache.values(index))
-            x += layer.output(attended.flatten(1))
-            gate, up = layer.gate_up(self._norm(x, layer.mlp_norm)).chunk(2, -1)
-            x += layer.down(silu(gate).mul_(up))
-        return self._head(self._norm(x[inputs.sample_rows], self._final_norm)).float()
+            q, k, v = self._project(self._norm(x, layer.attention_norm), layer.qkv, rotation, pieces)
+            cache.write(index, where, k[:tokens], v[:tokens])
+            attended = plan.run(q, cache.keys(index), cache.values(index)).flatten(1)
+            for rows in pieces:
+                part = x[rows]
+                part += layer.output(attended[rows])
+                gate, up = layer.gate_up(self._norm(part, layer.mlp_norm)).chunk(2, -1)
+                part += layer.down(silu(gate).mul_(up))
+        return self._logits(x, inputs.sample_rows)
+
+    @torch.inference_mode()
+    def warm_up(self, cache: KVCache) -> None:
+        """Ask for every size of product once, so that no later step has to compile one. Stores nothing."""
+        for matrix in {matrix.shape: matrix for matrix in (*self._matrices(), self._head)}.values():
+            for rows in self._linear.steps.sizes:
+                matrix(torch.zeros(rows, matrix.shape[1], device=self._device, dtype=self._dtype))
+        warm_up_decode(self._attention_shape(cache), cache.keys(0), cache.values(0))
+
+    def _attention_shape(self, cache: KVCache) -> AttentionShape:
+        return AttentionShape(cache.num_pages, cache.block_size, cache.kv_heads, self._group, self._device, self._dtype)
+
+    def _pieces(self, count: int) -> tuple[list[slice], int]:
+        """Rows of each product for a batch of ``count``, and how many rows must be added to fill them."""
+        ends = list(itertools.accumulate(self._linear.steps.split(count)))
+        starts = [0, *ends]
+        return [slice(start, end) for start, end in zip(starts, ends, strict=False)], starts[-1] - count
+
+    def _logits(self, x: torch.Tensor, sample_rows: torch.Tensor) -> torch.Tensor:
+        pieces, missing = self._pieces(sample_rows.shape[0])
+        if not pieces:
+            return torch.empty(0, self.config.vocab_size, device=self._device)
+        sampled = self._norm(x[pad(sample_rows, (0, missing))], self._final_norm)
+        return _join([self._head(sampled[rows]).float() for rows in pieces])[: sample_rows.shape[0]]
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self._dtype)
 
-    def _project(self, x: torch.Tensor, qkv: Linear, rotation: Rotation) -> tuple[torch.Tensor, ...]:
-        """Rotated queries [tokens, heads, head_dim], rotated keys and plain values [tokens, kv_heads, head_dim]."""
+    def _project(
+        self, x: torch.Tensor, qkv: Linear, rotation: Rotation, pieces: Sequence[slice]
+    ) -> tuple[torch.Tensor, ...]:
+        """Rotated queries [rows, heads, head_dim], rotated keys and plain values [rows, kv_heads, head_dim]."""
         heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
-        projected = qkv(x).view(-1, heads + 2 * kv_heads, self.config.head_dim)
+        projected = _join([qkv(x[rows]) for rows in pieces]).view(-1, heads + 2 * kv_heads, self.config.head_dim)
         rotated = rotation.apply(projected[:, : heads + kv_heads]).to(self._dtype)
         return rotated[:, :heads], rotated[:, heads:], projected[:, heads + kv_heads :]
 
@@ -124,3 +155,7 @@ class LlamaModel:
     def _matrices(self) -> Iterator[Linear]:
         for layer in self._layers:
             yield from (layer.qkv, layer.output, layer.gate_up, layer.down)
+
+
+def _join(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from model_runner.errors import ModelCacheError, ModelFormatError, ModelNotFoundError
-from model_runner.gguf_loader import write_folder
+from model_runner.errors import ModelFormatError, ModelNotFoundError
+from model_runner.gguf_loader import ConvertedModel, convert_gguf
 from model_runner.loader import LoadedModel, Progress, load_folder
 
 CACHE_VARIABLE = "BATCHSCOPE_CACHE"
@@ -50,15 +50,29 @@ _STALE_S = 3600.0
 def load_packaged(model: PackagedModel, dtype: torch.dtype, progress: Progress) -> LoadedModel:
     """The model from the cache, converting it first when the cache lacks it or what is there is damaged.
 
+    A cache that cannot be written costs every start a conversion, but prevents none: the note of the model says so.
     dtype: number type the weights are kept in. Raises ModelNotFoundError when neither cache nor package has it,
-    ModelFormatError when the package's file is not the one expected, ModelCacheError when the cache cannot be written.
+    ModelFormatError when the package's file is not the one expected.
     """
     folder = cache_folder(model, dtype)
     problem = cache_problem(folder)
-    if problem:
-        if folder.exists():
-            progress("convert", 0.0, f"the converted model is not usable ({problem}); converting again")
-        convert(find_file(model), model, folder, dtype, progress)
+    if not problem:
+        return load_folder(folder, progress, name=model.name)
+    source = find_file(model)
+    again = f" (again: {problem})" if os.path.lexists(folder) else ""
+    progress("convert", 0.0, f"reading {source.name}{again}")
+    converted = convert_gguf(source, dtype, progress)
+    progress("convert", 0.9, "writing the converted model")
+    try:
+        store(converted, folder)
+    except OSError as error:
+        note = (
+            f"the converted model could not be kept in {folder.parent} ({error}), so every start converts it again; "
+            f"free some space or name another folder in {CACHE_VARIABLE}"
+        )
+        progress("convert", 1.0, note)
+        return converted.loaded(model.name, note)
+    progress("convert", 1.0, "converted")
     return load_folder(folder, progress, name=model.name)
 
 
@@ -117,30 +131,18 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def convert(source: Path, model: PackagedModel, folder: Path, dtype: torch.dtype, progress: Progress) -> None:
-    """Write the model in Hugging Face form into ``folder``, which appears whole or not at all.
-
-    Raises ModelFormatError when the source is not a GGUF file of the Llama family, ModelCacheError when the folder
-    cannot be written.
-    """
-    progress("convert", 0.0, f"reading {source.name} (only this once)")
+def store(converted: ConvertedModel, folder: Path) -> None:
+    """Write the model into ``folder``, which appears whole or not at all. Raises OSError when that cannot be done."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale(folder.parent)
+    work = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_stale(folder.parent)
-        work = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
-        try:
-            write_folder(source, work, dtype, progress)
-            digests = {name: file_digest(work / name) for name in sorted(path.name for path in work.iterdir())}
-            (work / MANIFEST_FILE).write_text(json.dumps(digests, indent=1), encoding="utf-8")
-            _put_in_place(work, folder)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise ModelCacheError(
-            f"{folder.parent}: the converted model cannot be written there ({error}); free some space or name another "
-            f"folder in {CACHE_VARIABLE}"
-        ) from error
-    progress("convert", 1.0, "converted")
+        converted.write(work)
+        digests = {name: file_digest(work / name) for name in sorted(path.name for path in work.iterdir())}
+        (work / MANIFEST_FILE).write_text(json.dumps(digests, indent=1), encoding="utf-8")
+        _put_in_place(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _put_in_place(work: Path, folder: Path) -> None:

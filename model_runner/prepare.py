@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     except RunnerError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"model ready: {loaded.name}, {choice.dtype_name}")
+    print(f"model ready: {loaded.name}, {choice.dtype_name}" + (f"\n{loaded.note}" if loaded.note else ""))
     return 0
 
 

@@ -81,14 +81,13 @@ class ModelRunner:
         """Load the model named in the config and run it once, so that the first request does not pay for it.
 
         progress is told (stage, fraction, message); stages are "convert", "load", "tokenizer", "warmup".
-        Raises RunnerError of a kind that says what is wrong: RunnerConfigError, ModelNotFoundError, ModelFormatError,
-        ModelCacheError.
+        Raises RunnerError of a kind that says what is wrong: RunnerConfigError, ModelNotFoundError, ModelFormatError.
         """
         report = progress or _ignore
         choice = choose_device(config)
         apply_threads(choice)
         runner = cls(open_model(config, choice, report), config, choice, report)
-        report("warmup", 0.0, "first step")
+        report("warmup", 0.0, "compiling products")
         runner._warm_up()
         report("warmup", 1.0, "ready")
         return runner
@@ -123,7 +122,8 @@ class ModelRunner:
             torch.cuda.empty_cache()
 
     def _warm_up(self) -> None:
-        """Padding only: it runs every layer and leaves nothing behind."""
+        """Every size of product, then a step of padding only: it runs every layer and leaves nothing behind."""
+        self._model.warm_up(self.cache)
         name = "warm-up"
         self.execute(ScheduleStep(step_id=-1, policy_version=0, time=0.0, num_padding_tokens={name: 1}))
         self._inputs.forget((name,))

@@ -128,12 +128,15 @@ def build_engine(
         num_blocks=info.num_blocks,
         block_size=info.block_size,
         max_model_len=info.max_model_len,
+        vocab_size=tokenizer.vocab_size,
         eos_token_ids=tuple(tokenizer.eos_token_ids),
         clock=clock,
         snapshot_waiting_limit=spec.snapshot_waiting_limit,
     )
     outputs = Outputs(tokenizer.detokenizer)
-    handler = CommandHandler(scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed)
+    handler = CommandHandler(
+        scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock
+    )
     return Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
 
 

@@ -226,7 +226,7 @@ def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: 
         reason,
         seq.request_id,
         needed_blocks=needed,
-        free_blocks=free,
+        free_blocks=max(0, free),  # below zero: a lowered limit, or promises, exceed what is there
         watermark_blocks=watermark,
         budget_left=draft.budget,
         blocked_by="" if holder is None else holder.request_id,

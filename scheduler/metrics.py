@@ -85,6 +85,7 @@ def record_of(seq: Sequence, outcome: str, reason: str, now: float) -> RequestRe
         recompute_tokens=seq.recompute_tokens,
         padding_tokens=seq.padding_tokens,
         policy_version=seq.policy_version,
+        num_prior_output_tokens=len(seq.request.prior_output_token_ids),
     )
 
 

@@ -24,6 +24,9 @@ MAX_FRUITLESS_EVICTIONS: Final = 3
 alone could otherwise evict the same two requests in turn for ever (fault F38). Once all are passed over the newest
 goes, so the oldest progresses and every request ends."""
 
+MAX_TIED_EVICTIONS: Final = 8
+"""The same bound for requests that tie under ``lowest_priority``; high, so as not to differ from vLLM where it ends."""
+
 
 @VICTIMS.register("newest")
 def newest(draft: Draft, candidates: Sequence[SequenceView]) -> SequenceView:
@@ -33,11 +36,15 @@ def newest(draft: Draft, candidates: Sequence[SequenceView]) -> SequenceView:
 
 @VICTIMS.register("lowest_priority")
 def lowest_priority(draft: Draft, candidates: Sequence[SequenceView]) -> SequenceView:
-    """The largest (priority, arrival time, request_id): the last in the order of a priority queue, as in vLLM.
+    """The largest (priority, arrival time); of equals the one admitted first, as vLLM 0.32 under its priority policy.
 
-    One order for both ends means that the most urgent request always progresses.
+    vLLM can evict two equals in turn for ever by that rule. Here the one admitted last goes once an equal was evicted
+    ``MAX_TIED_EVICTIONS`` times without a token in between, so that every request ends.
     """
-    return max(candidates, key=lambda seq: (seq.priority, seq.arrival_time, seq.request_id))
+    worst = max((seq.priority, seq.arrival_time) for seq in candidates)
+    equals = [seq for seq in candidates if (seq.priority, seq.arrival_time) == worst]
+    turning = any(seq.fruitless_evictions >= MAX_TIED_EVICTIONS for seq in equals)
+    return equals[-1] if turning else equals[0]
 
 
 @VICTIMS.register("most_blocks")

@@ -136,6 +136,8 @@ class RequestRecord:
     preempted_s: time between each eviction and the admission that followed it, summed.
     policy_version: in force when the request was first scheduled (0 = never scheduled).
     recompute_tokens, padding_tokens: tokens computed for it that were not useful work.
+    num_prior_output_tokens: of num_output_tokens, those delivered in an earlier life of the runner. Where there are
+        any, first_token_time is that of this life, so the record tells nothing about TTFT and TPOT.
     """
 
     request_id: str
@@ -153,6 +155,7 @@ class RequestRecord:
     recompute_tokens: int
     padding_tokens: int
     policy_version: int
+    num_prior_output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,15 @@ def _request(row: Any, index: int, source: str) -> WorkloadRequest:
     where = f"{source}: requests[{index}]"
     if not isinstance(row, dict):
         raise WorkloadError(f"{where} is {_short(row)}, expected an object")
-    unknown = sorted(set(row) - {"id", "arrival_step", "prompt_len", "output_len", "priority"})
+    unknown = sorted(set(row) - {"id", "arrival_step", "prompt", "prompt_len", "output_len", "priority"})
     if unknown:
         raise WorkloadError(f"{where}.{unknown[0][:80]} is not a field of a request")
+    if "prompt" in row:  # its length is all a decision needs
+        if not isinstance(row["prompt"], list):
+            raise WorkloadError(f"{where}.prompt is {_short(row['prompt'])}, expected a list of token ids")
+        length = len(row["prompt"])
+        if row.setdefault("prompt_len", length) != length:
+            raise WorkloadError(f"{where}.prompt_len is {_short(row['prompt_len'])}, but prompt has {length} tokens")
     request_id = row.get("id")
     if not isinstance(request_id, str) or not 0 < len(request_id) <= 256:
         raise WorkloadError(f"{where}.id is {_short(request_id)}, expected a text of 1 to 256 characters")

@@ -74,29 +74,37 @@ def queue(theme: Theme, t: Translate) -> dict[str, Any]:
 
 
 def running(theme: Theme, t: Translate) -> dict[str, Any]:
-    """Data sets: running, chosen. A row: letter, id, blocks; bar: prompt computed (full), output (lighter), goal."""
+    """Data sets: running, chosen. A row: letter, id, blocks; bar: prompt computed (full), output (lighter), goal.
+
+    Above eight rows the words stand upon the bar, which is paler then.
+    """
     y = {"type": "quantitative", "axis": None, "scale": {"reverse": True, "nice": False, "zero": True}}
     stack = "88 * min(1, {0} / datum.g) + 11"
-    base = alt.Chart(data("running")).transform_calculate(
-        k0="0",
-        k4="4.25",
-        a="datum.i + 0.08",
-        b="datum.i + 0.9",
-        bar="datum.i + 0.62",
-        mid="datum.i + 0.5",
-        up="datum.i + 0.34",
-        hue=HUE,
-        ink=INK_ON,
-        fo="datum.m > 7 ? 0.15 : 1",
-        o2="datum.m > 7 ? 0.1 : 0.6",
-        p0="11",
-        p1=stack.format("min(datum.c, datum.p)"),
-        p2=stack.format("datum.p"),
-        p3=stack.format("max(datum.c, min(datum.c, datum.p))"),
-        p4="99",
-        chip="8.5",
-        left="datum.t + (datum.h ? ' ⏸' : '')",
-        right=f"format(datum.c, ',') + '/' + format(datum.g, ',') + '  ' + datum.z + {json.dumps(' ' + t('blk'))}",
+    base = (
+        alt.Chart(data("running"))
+        .transform_joinaggregate(rows="count()")
+        .transform_calculate(
+            k0="0",
+            k4="4.25",
+            a="datum.i + 0.08",
+            b="datum.i + 0.9",
+            bar="datum.i + (datum.rows > 8 ? 0.08 : 0.62)",
+            mid="datum.i + 0.5",
+            up="datum.i + (datum.rows > 8 ? 0.52 : 0.34)",
+            hue=HUE,
+            ink=INK_ON,
+            fo="datum.m > 7 ? 0.15 : 1",
+            shade="datum.rows > 8 ? (datum.m > 7 ? 0.2 : 0.5) : datum.m > 7 ? 0.15 : 1",
+            o2="datum.rows > 8 ? 0.25 : datum.m > 7 ? 0.1 : 0.6",
+            p0="11",
+            p1=stack.format("min(datum.c, datum.p)"),
+            p2=stack.format("datum.p"),
+            p3=stack.format("max(datum.c, min(datum.c, datum.p))"),
+            p4="99",
+            chip="8.5",
+            left="datum.t + (datum.h ? ' ⏸' : '')",
+            right=f"format(datum.c, ',') + '/' + format(datum.g, ',') + '  ' + datum.z + {json.dumps(' ' + t('blk'))}",
+        )
     )
     floor = (
         alt.Chart(data("running"))
@@ -135,6 +143,16 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
         x=_at("p4"), y={"field": "up", **y}, text="right:N"
     )
     ring = _ring(theme, y)
-    parts = [span, outline, bar("p0", "p1", raw("fo")), bar("p2", "p3", raw("o2")), goal, chips, letters, left, right]
+    parts = [
+        span,
+        outline,
+        bar("p0", "p1", raw("shade")),
+        bar("p2", "p3", raw("o2")),
+        goal,
+        chips,
+        letters,
+        left,
+        right,
+    ]
     spec: dict[str, Any] = alt.layer(*parts, ring).properties(height=RUNNING_HEIGHT).to_dict(validate=False)
     return spec

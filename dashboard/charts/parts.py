@@ -33,7 +33,7 @@ INK_ON = "datum.m>7?I:datum.m<0?B:K[datum.m]"
 
 def raw(field: str, **extra: Any) -> dict[str, Any]:
     """Channel whose values are used as they are (colours and opacities computed in the transform)."""
-    return {"field": field, "type": "nominal", "scale": None, "legend": None, **extra}
+    return {"field": field, "type": "nominal", "scale": None, **extra}
 
 
 def slim(spec: Any) -> Any:

@@ -11,7 +11,7 @@ from dashboard.charts.parts import HUE, data, exact, raw
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 
-LANES_HEIGHT = 218
+LANES_HEIGHT = 210
 WORDS_HEIGHT = 28
 """Head of the lanes, for the words of policy marks."""
 BUDGET_HEIGHT = 58
@@ -28,16 +28,16 @@ TITLES: Final = {
     "kv": N_("KV blocks in use · dashed = usable limit · red = preemption"),
     "rate": N_("output tokens per second (mean of 8 iterations)"),
 }
-X = {"scale": exact(), "axis": None}
 
 
 def _x(field: str = "x") -> dict[str, Any]:
-    return {"field": field, "type": "quantitative", **X}
+    """The iteration axis. Its scale is stated once, by the invisible frame of each panel."""
+    return {"field": field, "type": "quantitative"}
 
 
 def _frame(theme: Theme) -> Any:
     """Invisible: spans the axis from the first to the last iteration in view."""
-    return alt.Chart(data("frame")).mark_rule(opacity=0).encode(x=_x("left"), x2="e")
+    return alt.Chart(data("frame")).mark_rule(opacity=0).encode(x={**_x("left"), "scale": exact()}, x2="e")
 
 
 def _now(theme: Theme) -> Any:
@@ -74,8 +74,9 @@ def _haloed(theme: Theme, base: Any, **mark: Any) -> list[Any]:
     return [outline, base.mark_text(**mark)]
 
 
-def _lane_y(field: str = "a") -> dict[str, Any]:
-    return {"field": field, "type": "quantitative", "axis": None, "scale": exact(range=[WORDS_HEIGHT, LANES_HEIGHT])}
+def _lane_y(field: str = "a", **scale: Any) -> dict[str, Any]:
+    """Lanes from the top. The scale is stated once, by the layer that spans them."""
+    return {"field": field, "type": "quantitative", "axis": None, **scale}
 
 
 def _blocks(theme: Theme, name: str) -> Any:
@@ -136,7 +137,7 @@ def _points(theme: Theme) -> Any:
 
 def _lanes(theme: Theme, t: Translate) -> Any:
     span = alt.Chart(data("frame")).transform_calculate(zero="0").mark_rule(opacity=0)
-    span = span.encode(x=_x(), y=_lane_y("zero"), y2="n")
+    span = span.encode(x=_x(), y=_lane_y("zero", scale=exact(range=[WORDS_HEIGHT, LANES_HEIGHT])), y2="n")
     floors = (
         alt.Chart(data("frame"))
         .transform_calculate(i="sequence(0, datum.n)")

@@ -97,7 +97,7 @@ def strip(
     if every > 1:
         notes.append(esc(t("one picture every {n} iterations", n=every)))
     if state.restarts:
-        notes.append(esc(t("restarted {n} times", n=state.restarts)))
+        notes.append(esc(t("restarts: {n}", n=state.restarts)))
     return (
         f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>'
         f'<div class="bs-row bs-small">{esc(policy_words(policy, t))}</div>'
@@ -105,9 +105,10 @@ def strip(
     )
 
 
-def notices(state: ClientState, snapshot: EngineSnapshot | None, t: Translate) -> str:
-    """What the reader must know: a toy model, a failure, a restart under way; "" when all is well."""
-    lines = []
+def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t: Translate) -> str:
+    """What the reader must know: a failure, a restart under way, a toy model, a step that was refused (``problem``);
+    "" when all is well."""
+    lines = [f'<div class="bs-notice">{esc(problem, 300)}</div>'] if problem else []
     if state.phase in ("failed", "down", "stalled", "restarting", "stopped"):
         text = {
             "failed": N_("The engine cannot run. Change what is wrong, then restart it from the sidebar."),

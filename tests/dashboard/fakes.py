@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from dashboard.desk import Desk
 from dashboard.engine import Engine
 from dashboard.hub import Hub
 from model_runner.config import RunnerConfig
@@ -107,7 +108,8 @@ class FakeClient:
         self._history.append(
             EngineSnapshot(
                 schema=SCHEMA_VERSION, seq=self._seq, run_id=self.run_id, phase="running", heartbeat=False,
-                wall_time=time.time(), monotonic_time=self._clock.now, engine_time=self._clock.now, step_s=0.1, step=step,
+                wall_time=time.time(), monotonic_time=self._clock.now, engine_time=self._clock.now,
+                step_s=0.1, step=step,
                 text_deltas={}, info=info(self.config, self.run_id),
             )
         )  # fmt: skip
@@ -153,4 +155,4 @@ def info(config: RunnerConfig, run_id: str) -> EngineInfo:
 
 def engine_with(client: FakeClient) -> Engine:
     """What ``dashboard.engine.shared`` would give, with this client."""
-    return Engine(client, Hub(client))  # type: ignore[arg-type]
+    return Engine(client, Hub(client), Desk(client))  # type: ignore[arg-type]

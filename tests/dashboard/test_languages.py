@@ -6,11 +6,11 @@ import re
 from string import Formatter
 
 import pytest
-from tests.dashboard.messages import DASHBOARD, messages
 
 from dashboard.i18n import catalogue, language_of, translator
 from dashboard.words import DEFER_SENTENCE, DEFER_SHORT, ENGINE_MESSAGES, EVENT_SENTENCE, engine_words, event_words
 from scheduler import DEFER_REASONS, EVENT_KINDS, StepEvent
+from tests.dashboard.messages import DASHBOARD, messages
 
 SAME_IN_BOTH = {
     "Chunked prefill", "Prefix caching", "decode", "prefill", "padding", "max_tokens", "temperature", "static batch",

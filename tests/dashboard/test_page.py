@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from tests.dashboard.fakes import FakeClient, engine_with
 
 from dashboard import engine
 from dashboard.arrow import decode
 from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
 from scheduler import PRESETS, SchedulerPolicy
+from tests.dashboard.fakes import FakeClient, engine_with
 
 MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
 
@@ -55,7 +55,7 @@ def test_the_page_draws_without_an_error_and_shows_the_snapshot(client):
     assert not at.exception
     drawn = charts(at)
     step = client.latest.step
-    assert drawn["running"]["running"]["r"] == [r for _, r in sorted(zip(step.running.slot, step.running.request_id))]
+    assert drawn["running"]["running"]["r"] == [r.request_id for r in sorted(step.running, key=lambda r: r.slot)]
     assert drawn["queue"]["queue"]["r"] == list(step.waiting.request_id)
     assert len(drawn["blocks"]["blocks"]["c"]) == step.num_used_blocks
     assert drawn["time"]["series"]["run"][-1] == len(step.running)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.dashboard.fakes import FakeClient, engine_with
 
 from dashboard import lanes, state_tables
 from dashboard.arrow import decode
@@ -11,6 +10,7 @@ from dashboard.history import KIND_CODE, POINT_CODE
 from dashboard.hub import Hub, with_selection
 from dashboard.identity import NO_MARK, NUM_HUES, NUM_MARKS, MarkBook
 from scheduler import DEFER_REASONS, SchedulerPolicy
+from tests.dashboard.fakes import FakeClient, engine_with
 
 
 def frame_of(client: FakeClient):
@@ -164,10 +164,6 @@ def test_a_policy_change_is_a_mark_at_its_step_with_what_changed():
     assert marks["k"] == ["policy"]
     assert "max_num_seqs 4 → 2" in marks["t"][0]
     assert marks["t"][0].startswith("v2")
-
-
-def test_changes_in_quick_succession_are_told_as_one():
-    assert lanes.merged_changes(["a 1 -> 2; b x -> y", "a 2 -> 5", "b y -> x"]) == "a 1 → 5"
 
 
 def test_a_selection_shows_only_that_request_and_its_blocks():

@@ -6,12 +6,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.dashboard.fakes import FakeClient, engine_with
 
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import DARK, LIGHT, THEMES
-from dashboard.figures import percentile
 from dashboard.fields import controls, slider_steps
+from dashboard.figures import percentile
 from dashboard.i18n import translator
 from dashboard.settings import SettingsError, from_environment
 from dashboard.state_tables import map_geometry
@@ -22,6 +21,7 @@ from dashboard.views.request import follow
 from dashboard.words import policy_words, waiting_words
 from model_runner.views import ClientState
 from scheduler import SamplingParams, SchedulerPolicy
+from tests.dashboard.fakes import FakeClient, engine_with
 
 EN, KO = translator("en"), translator("ko")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202e\u200b"
@@ -59,7 +59,7 @@ def test_loading_shows_how_far_it_is():
 def test_a_toy_model_is_named_with_the_one_command_that_helps():
     client = FakeClient()
     client.run(1)
-    assert status.MODEL_COMMAND in status.notices(client.state, client.latest, EN)
+    assert status.MODEL_COMMAND in status.notices(client.state, client.latest, "", EN)
 
 
 def test_the_strip_says_since_which_step_the_policy_is_in_force():

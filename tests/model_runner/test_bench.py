@@ -88,3 +88,15 @@ def test_a_workload_that_cannot_be_run_is_named(
 def test_an_unknown_command_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fly"]) == 2
     assert "prepare" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_is_not_there_is_named_before_anything_is_measured(
+    workload: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(options: Any) -> Any:
+        raise AssertionError("measured in vain")
+
+    monkeypatch.setattr("model_runner.bench._measure", measure)
+    missing = tmp_path / "nowhere"
+    assert main(["bench", "--model", "toy", "--workload", str(workload), "--out", str(missing / "x.json")]) == 2
+    assert f"the folder {missing} does not exist" in capsys.readouterr().err

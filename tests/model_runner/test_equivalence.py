@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from model_runner.runner import ModelRunner
-from scheduler import Request, SamplingParams, SchedulerPolicy
+from scheduler import Request, SamplingParams, SchedulerPolicy, ScheduleStep
 from tests.model_runner.driving import alone, drive, mixed_requests, toy_runner
 
 MIXES = ("running_order", "decode_first", "prefill_first")
@@ -128,6 +128,54 @@ def test_f35_a_poisoned_page_does_not_reach_its_next_owner(runner: ModelRunner) 
         assert drive(poisoned, SchedulerPolicy(), [request]).tokens == {
             request.request_id: expected[request.request_id]
         }
+
+
+@pytest.mark.parametrize("num_blocks", [12, 13, 20])
+def test_tokens_do_not_depend_on_where_the_pool_ends(expected: dict[str, list[int]], num_blocks: int) -> None:
+    """Decodes multiply pages in batches of eight and more; these pools are smaller, or end in the middle of one."""
+    fresh = toy_runner(num_blocks=num_blocks)
+    fresh.cache.fill(math.nan)
+    assert drive(fresh, SchedulerPolicy(), mixed_requests()).tokens == expected
+
+
+@pytest.mark.parametrize("count", [9, 33, 65, 70])
+def test_tokens_do_not_depend_on_rows_that_fill_a_batch_up(runner: ModelRunner, count: int) -> None:
+    """Batches of sizes that are rounded up or taken in pieces, on a cache where any slot nobody wrote would show."""
+    requests = [
+        Request(f"r{i}", (40 + i % 50, 41 + i % 7), SamplingParams(max_tokens=3, ignore_eos=True)) for i in range(count)
+    ]
+    fresh = toy_runner()
+    fresh.cache.fill(math.nan)
+    policy = SchedulerPolicy(max_num_seqs=count, max_num_batched_tokens=3 * count)
+    driven = drive(fresh, policy, requests)
+    assert max(len(step.sampling_ids) for step in driven.steps) == count
+    assert driven.tokens == alone(runner, requests)
+
+
+def test_an_id_may_be_used_again_in_the_step_that_says_its_request_ended() -> None:
+    def step(number: int, prompt: tuple[int, ...], **fields: object) -> ScheduleStep:
+        return ScheduleStep(
+            step_id=number,
+            policy_version=1,
+            time=0.0,
+            num_scheduled_tokens={"r": len(prompt)},
+            kinds={"r": "prefill"},
+            token_ids={"r": prompt},
+            positions_start={"r": 0},
+            block_tables={"r": (1, 2)},
+            sampling_ids=("r",),
+            **fields,
+        )
+
+    old = Request("r", (50, 51, 52), SamplingParams(temperature=1.0, seed=3))
+    new = Request("r", (60, 61), SamplingParams(max_tokens=4, repetition_penalty=1.5))
+    used, fresh = toy_runner(), toy_runner()
+    used.execute(step(1, old.prompt_token_ids, new_requests=(old,)))
+    found = used.execute(step(2, new.prompt_token_ids, finished=("r",), new_requests=(new,)))
+    assert found.sampled == fresh.execute(step(1, new.prompt_token_ids, new_requests=(new,))).sampled
+    assert used.num_requests == 1
+    used.execute(ScheduleStep(step_id=3, policy_version=1, time=0.0, finished=("r",)))
+    assert used.num_requests == 0
 
 
 def test_runner_forgets_requests_that_ended(runner: ModelRunner) -> None:

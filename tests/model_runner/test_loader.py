@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer, models
 
 from model_runner.config import RunnerConfig
 from model_runner.errors import ModelFormatError, ModelNotFoundError, RunnerConfigError, RunnerError
@@ -169,3 +170,12 @@ def test_every_error_is_a_runner_error() -> None:
 def test_the_limit_is_what_model_and_pool_allow() -> None:
     assert toy_runner(num_blocks=10).info.max_model_len == 40
     assert toy_runner(num_blocks=4000).info.max_model_len == 2048
+
+
+def test_a_vocabulary_padded_beyond_the_tokenizer_is_whole(folder: Path) -> None:
+    """A padded token can be sampled; its request must be able to come back with it after a restart."""
+    backend = Tokenizer(models.BPE({character: i for i, character in enumerate("abc")}, []))
+    backend.save(str(folder / "tokenizer.json"))
+    tokenizer = load_folder(folder, quiet).tokenizer
+    assert tokenizer.vocab_size == CONFIG["vocab_size"]
+    assert tokenizer.token_bytes(200) == b""

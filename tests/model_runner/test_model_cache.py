@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from model_runner import model_cache, prepare
-from model_runner.errors import ModelCacheError, ModelFormatError, ModelNotFoundError
+from model_runner.errors import ModelFormatError, ModelNotFoundError
+from model_runner.gguf_loader import convert_gguf
+from model_runner.loader import load_folder
 from model_runner.model_cache import SMOLLM2, PackagedModel, cache_folder, cache_problem, find_file, load_packaged
+from model_runner.model_config import tensor_shapes
 
 BF16 = torch.bfloat16
 
@@ -116,13 +121,52 @@ def test_a_half_written_folder_is_never_read(
         load_packaged(SMOLLM2, BF16, quiet)
 
 
-@pytest.mark.model
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder in which nothing can be written, whoever asks: a file is in the way."""
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
-    monkeypatch.setenv(model_cache.CACHE_VARIABLE, str(in_the_way))
-    with pytest.raises(ModelCacheError, match="BATCHSCOPE_CACHE"):
-        load_packaged(SMOLLM2, BF16, quiet)
+    monkeypatch.setenv(model_cache.CACHE_VARIABLE, str(in_the_way / "cache"))
+    return in_the_way / "cache"
+
+
+@pytest.fixture
+def full_disk(cache: Path) -> Iterator[Path]:
+    """A cache folder where writing ends after a megabyte, in the middle of the tokenizer or the weights."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
+    yield cache
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("place", ["no_folder", "full_disk"])
+def test_a_cache_that_cannot_be_written_stops_no_start_and_is_named(
+    place: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder: Path = request.getfixturevalue(place)
+    said: list[str] = []
+    loaded = load_packaged(SMOLLM2, BF16, lambda stage, fraction, message: said.append(message))
+    assert str(folder) in loaded.note
+    assert "BATCHSCOPE_CACHE" in loaded.note
+    assert loaded.note in said
+    assert not folder.exists() or list(folder.iterdir()) == [], "nothing half-written is left"
+    prompt = loaded.tokenizer.encode("hello", chat=True)
+    assert loaded.tokenizer.vocab_size == loaded.config.vocab_size > max(prompt)
+    for name, shape in tensor_shapes(loaded.config):
+        assert loaded.weights(name).shape == shape
+        assert loaded.weights(name).dtype == BF16
+
+
+@pytest.mark.model
+def test_a_model_that_could_not_be_kept_is_the_same_model(cache: Path) -> None:
+    in_memory = convert_gguf(find_file(SMOLLM2), BF16, quiet)
+    model_cache.store(in_memory, cache / "kept")
+    converted, kept = in_memory.loaded(SMOLLM2.name, ""), load_folder(cache / "kept", quiet)
+    text = "A batch of 12,  <|im_end|> naïve"
+    assert converted.config == kept.config
+    assert converted.tokenizer.encode(text, chat=True) == kept.tokenizer.encode(text, chat=True)
+    assert all(torch.equal(converted.weights(name), kept.weights(name)) for name, _ in tensor_shapes(kept.config))
 
 
 @pytest.mark.model

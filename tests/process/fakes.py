@@ -144,7 +144,9 @@ class Bench:
             snapshot_waiting_limit=64,
         )
         outputs = Outputs(tokenizer.detokenizer)
-        handler = CommandHandler(self.scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=0)
+        handler = CommandHandler(
+            self.scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=0, clock=self.clock
+        )
         self.engine = Engine(
             self.runner,
             self.scheduler,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from fakes import Bench
+from fakes import Bench, VirtualTime
 from helpers import length
 
 from model_runner.health import StallWatch
@@ -53,6 +53,21 @@ def test_requests_of_another_model_start_again_and_those_of_the_same_go_on():
     assert (other.prompt_text, other.prompt_token_ids) == ("some text", None)
     assert other.prior_output_token_ids == ()
     assert journal.view(outcome.request_id, {}).text == ""
+
+
+def test_age_of_a_request_goes_on_over_a_worker_and_leaves_out_what_its_engine_was_held():
+    now = VirtualTime()
+    journal = Journal(monotonic=now)
+    request_id = journal.add(Submit(0, "", length(5), None, (1,)), "user").request_id
+    now.seconds += 2.0  # no worker yet
+    assert journal.unsent("a", 10)[0].age_s == 2.0
+    journal.sent(request_id)
+    held = msgspec.structs.replace(snapshots()[0], engine_time=7.0)
+    journal.apply(held)
+    now.seconds += 60.0  # paused: the engine's clock stood at 7 s
+    journal.worker_lost()
+    now.seconds += 1.5
+    assert journal.unsent("a", 10)[0].age_s == 2.0 + 7.0 + 1.5
 
 
 def test_journal_keeps_only_the_newest_that_ended():

@@ -232,6 +232,17 @@ def test_prior_tokens_count_and_are_not_delivered_again():
     assert bench.texts["r1"] == "".join(map(chr, whole[3:]))
 
 
+def test_a_request_that_outlived_a_worker_keeps_its_arrival_and_its_record_names_the_tokens_of_before():
+    bench = Bench()
+    bench.run_for(1.0)
+    bench.transport.send(submit(1, max_tokens=8, prior_output_token_ids=(97, 98), age_s=30.0))
+    sent_at = bench.clock()
+    bench.run_for(3.0)
+    (record,) = [record for snapshot in bench.published for record in snapshot.step.records]
+    assert record.arrival_time == pytest.approx(sent_at - 30.0, abs=0.5)
+    assert (record.num_output_tokens, record.num_prior_output_tokens) == (8, 2)
+
+
 @pytest.mark.parametrize(
     ("sampling", "prior", "reason"),
     [

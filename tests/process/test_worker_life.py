@@ -138,8 +138,8 @@ def test_a_config_that_cannot_be_met_fails_with_its_reason_and_a_right_one_start
 
 def test_load_progress_is_shown():
     with fake_client("--hang-load") as client:
-        wait_until(lambda: client.state.progress == 0.5)
-        assert (client.state.phase, client.state.message) == ("loading", "half of it")
+        wait_until(lambda: client.state.phase == "loading" and client.state.progress == 0.5)
+        assert client.state.message == "half of it"
 
 
 def test_f70_a_failed_run_leaves_no_thread_and_no_process():

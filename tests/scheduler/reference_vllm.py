@@ -79,7 +79,7 @@ def run(config: dict[str, Any], requests: list[dict[str, Any]], max_steps: int =
             while not got:
                 loser = running[-1]
                 if by_priority:
-                    loser = max(running, key=lambda n: (state[n]["prio"], state[n]["at"], n))
+                    loser = max(running, key=lambda n: (state[n]["prio"], state[n]["at"]))  # of equals the first
                 if loser in plan:
                     budget += plan.pop(loser)
                     position -= 1

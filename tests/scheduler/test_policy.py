@@ -282,3 +282,14 @@ def test_after_an_eviction_nobody_is_let_in_during_that_step() -> None:
     assert [row.reason for row in rows] == ["preemption_this_step"] * len(rows)
     assert rows[0].blocked_by == made.events("preempted")[0].numbers["for_request_id"]
     assert not made.steps[-1].new
+
+
+def test_free_blocks_of_a_deferred_request_are_never_below_zero_under_a_lowered_limit() -> None:
+    made = bench([request("a", 40, 9)], num_blocks=16, max_num_seqs=4)
+    made.step()
+    made.scheduler.set_policy(replace(made.scheduler.policy, kv_block_limit=2))
+    made.add(request("late", 8, 2))
+    made.step()
+    row = made.snapshots[-1].waiting[0]
+    assert (row.reason, row.needed_blocks, row.free_blocks, row.blocked_by) == ("kv_capacity", 2, 0, "a")
+    assert [event.numbers["free_blocks"] for event in made.snapshots[-1].events if event.kind == "deferred"] == [0]

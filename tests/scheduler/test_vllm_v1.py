@@ -12,6 +12,8 @@ from tests.scheduler.reference_vllm import run
 from tests.scheduler.workloads import random_workload
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "vllm"
+MOST_STEPS = 4_000
+"""No workload drawn here takes so many steps unless it never ends."""
 NAMES = {"running": "running_after", "waiting": "waiting_after"}
 
 
@@ -34,14 +36,20 @@ def test_replay_gives_vllms_own_trace_step_by_step(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("block_of_seeds", range(8))
 def test_replay_gives_the_reference_rules_schedule_on_random_workloads(block_of_seeds: int, tmp_path: Path) -> None:
-    evictions = 0
+    evictions = endless = 0
     for seed in range(block_of_seeds * 60, (block_of_seeds + 1) * 60):
         workload = random_workload(seed)
         path = tmp_path / "workload.json"
         path.write_text(json.dumps(workload), encoding="utf-8")
-        expected = run(workload["config"], workload["requests"])
+        expected = run(workload["config"], workload["requests"], max_steps=MOST_STEPS)
         steps = replay(tmp_path, path)
+        if len(expected) == MOST_STEPS:
+            # vLLM evicts two requests of equal priority and arrival in turn for ever; here they end.
+            assert sum(len(step["finished"]) for step in steps) == len(workload["requests"])
+            endless += 1
+            continue
         assert steps == expected, f"seed {seed}"
         assert [list(s["num_scheduled_tokens"]) for s in steps] == [list(s["num_scheduled_tokens"]) for s in expected]
         evictions += sum(len(step["preempted"]) for step in steps)
     assert evictions > 100, "the workloads must be tight enough to tell right from wrong"
+    assert endless <= 3, "nearly all workloads must be compared step by step"

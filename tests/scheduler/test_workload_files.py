@@ -172,3 +172,13 @@ def test_the_command_runs_without_any_third_party_package(tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert len(out.read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_a_workload_with_prompts_is_read_by_their_length_and_a_wrong_length_is_named() -> None:
+    row = {"id": "a", "prompt": [7, 8, 9], "output_len": 2}
+    (request,) = parse_workload(json.dumps({"requests": [row]})).requests
+    assert request.prompt_len == 3
+    with pytest.raises(WorkloadError, match=r"requests\[0\].prompt_len is 4, but prompt has 3 tokens"):
+        parse_workload(json.dumps({"requests": [{**row, "prompt_len": 4}]}))
+    with pytest.raises(WorkloadError, match=r"requests\[0\].prompt is 'text', expected a list of token ids"):
+        parse_workload(json.dumps({"requests": [{**row, "prompt": "text"}]}))

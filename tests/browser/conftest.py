@@ -1,0 +1,43 @@
+"""One browser for all tests here, one dashboard a module."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.browser.serving import chromium, dashboard
+
+WAIT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with dashboard(tmp_path_factory.mktemp("server") / "log", BATCHSCOPE_RATE="2") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, server):
+    """``open_page(locale=...)``: a page on the dashboard whose charts are drawn."""
+    contexts = []
+
+    def open_one(locale: str = "en-US", **options: object):
+        context = browser.new_context(viewport={"width": 1440, "height": 900}, locale=locale, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.goto(server.url)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for()
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
