@@ -40,10 +40,10 @@ class SizeSteps:
 
 ANY_SIZE = SizeSteps()
 
-ROW_STEPS = SizeSteps((*range(1, 9), *range(10, 33, 2), *range(36, 65, 4)))
+ROW_STEPS = SizeSteps((*range(1, 9), *range(10, 33, 2), *range(36, 65, 4), 128, 256, 512), most_on_top=3)
 """Rows of a product with weights on a CPU. One to eight are exact: there a row more is a tenth more time.
 
-Above, rounding costs 3 % on average. From 64 rows on, time is proportional to rows, so more are taken in pieces.
+Above, rounding costs 3 % on average. From 64 rows on, time is proportional to rows, so the rest is a piece of its own.
 """
 
 PAGE_STEPS = SizeSteps((4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512), most_on_top=24)
