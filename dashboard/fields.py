@@ -81,7 +81,8 @@ CONTROLS: Final = (
         "paged gives a block when the last one is full: almost no waste, blocks lie scattered.")),
     Control("kv_block_limit", "allocation", N_("Usable KV blocks (kv_block_limit)"), N_(
         "A smaller cache on the same machine. Lowering it kills nobody: running requests keep their blocks, admission "
-        "waits, and when a decode finds no block somebody is evicted.")),
+        "waits, and when a decode finds no block somebody is evicted. A request that runs alone may "
+        "exceed it, so that it can end.")),
     Control("enable_prefix_caching", "allocation", N_("Prefix caching"), N_(
         "Requests that begin alike share blocks: less memory and less prefill, at the price of keeping old blocks.")),
 )  # fmt: skip

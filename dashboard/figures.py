@@ -5,31 +5,39 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from model_runner.messages import EngineSnapshot
-from scheduler import RequestRecord
+from scheduler import RequestRecord, SchedulerPolicy, StepSnapshot, Totals
 
 RATE_WINDOW_S: Final = 30.0
 LATENCY_SAMPLES: Final = 200
+ENOUGH_SAMPLES: Final = 20
+"""From so many on, the latencies are those under the policy in force alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Milliseconds; None when there is no sample."""
+    """Milliseconds; None when there is no sample.
+
+    since_version: all samples were taken under this policy version or later; 0 = the last n, whatever the policy.
+    """
 
     p50: float | None
     p95: float | None
     n: int
+    since_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """tokens_per_s: output tokens a second of engine time over the last window_s seconds; None before two samples.
 
-    ttft: arrival to first token. tpot: (last token - first token) / (output tokens - 1), requests of two tokens and
-    more. oldest_wait_s: None when nobody waits.
+    ttft: arrival to first token, counted when that token appears. tpot: (last token - first token) / (output tokens -
+    1), finished requests of two tokens and more. Requests continued after a restart of the worker are in neither.
+    oldest_wait_s: None when nobody waits. preemptions, recompute_tokens: over all runs of the worker.
+    lone_request_id: the only running request, when it holds more blocks than are usable; else "".
     """
 
     tokens_per_s: float | None
@@ -42,6 +50,15 @@ class Figures:
     kv_limit_share: float
     preemptions: int
     recompute_tokens: int
+    used_blocks: int = 0
+    limit_blocks: int = 0
+    lone_request_id: str = ""
+
+
+def lone_above_limit(step: StepSnapshot) -> str:
+    """The request for which ``kv_block_limit`` yields because it runs alone and could not end otherwise; "" = none."""
+    over = step.num_used_blocks > step.block_limit
+    return step.running.request_id[0] if over and len(step.running) == 1 else ""
 
 
 def percentile(values: Sequence[float], q: float) -> float:
@@ -53,10 +70,19 @@ def percentile(values: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def _percentiles(seconds: Sequence[float]) -> Percentiles:
+def _percentiles(samples: Sequence[tuple[int, float]], version: int) -> Percentiles:
+    present = [seconds for v, seconds in samples if v >= version]
+    enough = len(present) >= ENOUGH_SAMPLES
+    seconds = present if enough else [value for _, value in samples]
     if not seconds:
         return Percentiles(None, None, 0)
-    return Percentiles(1000 * statistics.median(seconds), 1000 * percentile(seconds, 95), len(seconds))
+    p50, p95 = 1000 * statistics.median(seconds), 1000 * percentile(seconds, 95)
+    return Percentiles(p50, p95, len(seconds), version if enough else 0)
+
+
+def _decisions(policy: SchedulerPolicy) -> SchedulerPolicy:
+    """The policy without its version and pace: two that are equal here schedule alike."""
+    return replace(policy, version=0, paused=False, single_step=False, step_delay_ms=0.0)
 
 
 class FigureBook:
@@ -64,13 +90,25 @@ class FigureBook:
 
     def __init__(self) -> None:
         self._output: deque[tuple[str, float, int]] = deque()
-        self._ttft: deque[float] = deque(maxlen=LATENCY_SAMPLES)
-        self._tpot: deque[float] = deque(maxlen=LATENCY_SAMPLES)
+        self._ttft: deque[tuple[int, float]] = deque(maxlen=LATENCY_SAMPLES)
+        self._tpot: deque[tuple[int, float]] = deque(maxlen=LATENCY_SAMPLES)
+        self._policy: SchedulerPolicy | None = None
+        self._since_version = 0
+        self._run_totals: dict[str, Totals] = {}
 
     def add(self, snapshot: EngineSnapshot) -> None:
         """Take one step's snapshot."""
-        for record in snapshot.step.records:
-            self._add_record(record)
+        step = snapshot.step
+        if self._policy is None or _decisions(step.policy) != _decisions(self._policy):
+            self._since_version = step.policy.version
+        self._policy = step.policy
+        self._run_totals[snapshot.run_id] = step.totals
+        for record in step.records:
+            self._add_record(record, step)
+        running = step.running
+        columns = (running.request_id, running.num_output_tokens, running.arrival_time, running.first_token_time)
+        for request_id, output, arrival, first in zip(*columns, strict=True):
+            self._add_first(request_id, output, arrival, first, step)
         sample = (snapshot.run_id, snapshot.engine_time, snapshot.step.totals.output_tokens)
         if self._output and self._output[-1][0] != snapshot.run_id:
             self._output.clear()
@@ -79,13 +117,21 @@ class FigureBook:
         while len(self._output) > 2 and self._output[1][1] < snapshot.engine_time - RATE_WINDOW_S:
             self._output.popleft()
 
-    def _add_record(self, record: RequestRecord) -> None:
+    def _add_first(self, request_id: str, output: int, arrival: float, first: float | None, step: StepSnapshot) -> None:
+        """A request whose only output token is of this step; one continued after a restart has more by then."""
+        if output == 1 and first is not None and request_id in step.new_tokens:
+            self._ttft.append((step.policy.version, first - arrival))
+
+    def _add_record(self, record: RequestRecord, step: StepSnapshot) -> None:
+        output, arrival, first = record.num_output_tokens, record.arrival_time, record.first_token_time
+        self._add_first(record.request_id, output, arrival, first, step)
+        if record.num_prior_output_tokens:
+            return
         if record.outcome != "finished" or record.first_token_time is None or record.last_token_time is None:
             return
-        self._ttft.append(record.first_token_time - record.arrival_time)
         if record.num_output_tokens > 1:
             span = record.last_token_time - record.first_token_time
-            self._tpot.append(span / (record.num_output_tokens - 1))
+            self._tpot.append((record.policy_version, span / (record.num_output_tokens - 1)))
 
     def figures(self, snapshot: EngineSnapshot) -> Figures:
         """The numbers as of ``snapshot``."""
@@ -95,16 +141,20 @@ class FigureBook:
             _, start, before = self._output[0]
             window = snapshot.engine_time - start
             rate = (step.totals.output_tokens - before) / window if window > 0 else None
+        earlier = [totals for run_id, totals in self._run_totals.items() if run_id != snapshot.run_id]
         oldest = min(step.waiting.arrival_time, default=None)
         return Figures(
             tokens_per_s=rate,
             window_s=window,
-            ttft=_percentiles(self._ttft),
-            tpot=_percentiles(self._tpot),
+            ttft=_percentiles(self._ttft, self._since_version),
+            tpot=_percentiles(self._tpot, self._since_version),
             waiting=step.num_waiting,
             oldest_wait_s=None if oldest is None else max(0.0, step.time - oldest),
             kv_usage=step.kv_cache_usage,
             kv_limit_share=min(step.block_limit, step.num_blocks) / max(1, step.num_blocks),
-            preemptions=step.totals.preemptions,
-            recompute_tokens=step.totals.recompute_tokens,
+            preemptions=step.totals.preemptions + sum(t.preemptions for t in earlier),
+            recompute_tokens=step.totals.recompute_tokens + sum(t.recompute_tokens for t in earlier),
+            used_blocks=step.num_used_blocks,
+            limit_blocks=min(step.block_limit, step.num_blocks),
+            lone_request_id=lone_above_limit(step),
         )

@@ -61,12 +61,15 @@ def pill(state: ClientState, t: Translate) -> str:
     )
 
 
-def in_force(marks: tuple[Mark, ...], version: int, t: Translate) -> str:
-    """ "policy v7 since step 1,204"."""
-    since = next((m.step_id for m in reversed(marks) if m.kind == "policy" and m.version == version), None)
+def in_force(marks: tuple[Mark, ...], version: int, run_id: str, t: Translate) -> str:
+    """ "policy v7 since step 1,204"; steps are those of the run ``run_id``, so an older policy is said to be in force
+    since the restart."""
+    since = next((m for m in reversed(marks) if m.kind == "policy" and m.version == version), None)
     if since is None:
         return t("policy v{version}", version=version)
-    return t("policy v{version} since step {step}", version=version, step=f"{since:,}")
+    if since.run_id != run_id:
+        return t("policy v{version} since the restart", version=version)
+    return t("policy v{version} since step {step}", version=version, step=f"{since.step_id:,}")
 
 
 def strip(
@@ -81,7 +84,7 @@ def strip(
         return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div></div>'
     policy, info = snapshot.step.policy, snapshot.info
     left.append(f'<span class="bs-iter">{t("iteration")} <b id="bs-step">{snapshot.step.step_id:,}</b></span>')
-    force = in_force(marks, policy.version, t)
+    force = in_force(marks, policy.version, snapshot.run_id, t)
     left.append(f'<span class="bs-force" id="bs-version" data-version="{policy.version}">{esc(force)}</span>')
     machine = t(
         "{model} · {params} M parameters · {device} · {dtype} · {threads} threads · {num} KV blocks of {size} tokens",

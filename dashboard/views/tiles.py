@@ -24,6 +24,29 @@ def _tile(name: str, value: str, gloss: str, key: str) -> str:
     )
 
 
+def _ttft_words(p: Percentiles, t: Translate) -> str:
+    if p.since_version:
+        return t("arrival to first token, n = {n} since policy v{version}", n=p.n, version=p.since_version)
+    return t("arrival to first token, n = {n}, the last ones", n=p.n)
+
+
+def _tpot_words(p: Percentiles, t: Translate) -> str:
+    if p.since_version:
+        return t("per output token, n = {n} finished since policy v{version}", n=p.n, version=p.since_version)
+    return t("per output token, n = {n}, the last finished", n=p.n)
+
+
+def _kv_words(f: Figures, t: Translate) -> str:
+    if f.used_blocks <= f.limit_blocks:
+        use = t("{share} of usable", share=f"{f.used_blocks / max(1, f.limit_blocks):.0%}")
+    elif f.lone_request_id:
+        use = t("above the limit of {limit}: one runs alone", limit=f.limit_blocks)
+    else:
+        use = t("above the limit of {limit}: who runs keeps its blocks", limit=f.limit_blocks)
+    counts = t("{n} preempted · {tokens} redone", n=f"{f.preemptions:,}", tokens=f"{f.recompute_tokens:,}")
+    return f"{use} · {counts}"
+
+
 def tiles(figures: Figures | None, t: Translate) -> str:
     """The row of tiles; dashes and n = 0 while there is nothing to count."""
     if figures is None:
@@ -32,22 +55,13 @@ def tiles(figures: Figures | None, t: Translate) -> str:
     f = figures
     rate = "–" if f.tokens_per_s is None else f"{f.tokens_per_s:,.1f}"
     wait = t("nobody waits") if f.oldest_wait_s is None else t("oldest waits {s} s", s=f"{f.oldest_wait_s:.1f}")
-    usable = f.kv_usage / f.kv_limit_share if f.kv_limit_share else 0.0
-    kv = t(
-        "{share} of usable · {n} preempted · {tokens} redone",
-        share=f"{min(usable, 9.99):.0%}",
-        n=f"{f.preemptions:,}",
-        tokens=f"{f.recompute_tokens:,}",
-    )
     return _row(
         [
             _tile(t("tokens/s"), rate, t("output, last {s} s of engine time", s=f"{f.window_s:.0f}"), "rate"),
-            _tile(t("TTFT p50 / p95"), _pair(f.ttft), t("arrival to first token, n = {n}", n=f.ttft.n), "ttft"),
-            _tile(
-                t("TPOT p50 / p95"), _pair(f.tpot), t("per output token after the first, n = {n}", n=f.tpot.n), "tpot"
-            ),
+            _tile(t("TTFT p50 / p95"), _pair(f.ttft), _ttft_words(f.ttft, t), "ttft"),
+            _tile(t("TPOT p50 / p95"), _pair(f.tpot), _tpot_words(f.tpot, t), "tpot"),
             _tile(t("waiting"), f"{f.waiting:,}", wait, "waiting"),
-            _tile(t("KV blocks in use"), f"{f.kv_usage:.0%}", kv, "kv"),
+            _tile(t("KV blocks in use"), f"{f.kv_usage:.0%}", _kv_words(f, t), "kv"),
         ]
     )
 
