@@ -135,8 +135,9 @@ class Hub:
         x0, x1 = lanes.window(last_x, facts[0].x if facts else last_x)
         runs = lanes.lane_runs(facts, x0)
         shown = [f for f in facts if f.x >= x0]
-        num_lanes = max([f.num_slots for f in shown[-lanes.PAGE :]] or [step.policy.max_num_seqs])
-        num_lanes = max(num_lanes, *[int(r.y1) + 1 for r in runs] or [1])
+        num_slots = max([f.num_slots for f in shown[-lanes.PAGE :]] or [step.policy.max_num_seqs])
+        num_lanes = lanes.num_lanes(runs, num_slots)
+        runs = [r for r in runs if r.y1 < num_lanes]
         starred = frozenset(v.request_id for v in self._client.requests() if v.origin == "user")
         geometry = state_tables.map_geometry(step.num_blocks)
         blocks = state_tables.aggregate(state_tables.block_cells(step, self._names), geometry.blocks_per_cell)
@@ -145,7 +146,7 @@ class Hub:
                 "frame": lanes.frame_table(x0, x1, num_lanes, last_x + 1),
                 "runs": lanes.runs_table(runs),
                 "points": lanes.points_table(facts, x0),
-                "labels": lanes.labels_table(runs, x0, starred),
+                "labels": lanes.labels_table(runs, x0, starred, num_lanes),
                 "series": lanes.series_table(facts, x0),
                 "ticks": lanes.ticks_table(facts, x0, x1),
                 "marks": marks_table(client_marks, facts, x0, x1),

@@ -18,9 +18,14 @@ PAGE: Final = 20
 BASE: Final = 0.9
 """Where blocks stand in a lane of height 1, measured downwards."""
 THIN: Final = 0.28
+IDLE: Final = 0.14
 TALL: Final = frozenset({KIND_CODE["prefill"], KIND_CODE["recompute"]})
 LABEL_SHIFT: Final = 12
 """A label stands behind the first chunks of a request where they take at most so many iterations."""
+LANE_STEPS: Final = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Numbers of lanes, few so that the picture seldom changes its scale."""
+LABEL_LANES: Final = 13
+"""So many lanes leave room for a label in each."""
 MARGIN: Final = 6
 """Columns left of the data, for labels."""
 RATE_STEPS: Final = 8
@@ -58,7 +63,7 @@ def _blocks(cell: Cell, largest: int) -> Iterable[tuple[float, float, int, int]]
     """(y0, y1, kind, tokens) of what a cell shows: its real tokens, and its padding on top."""
     base = cell.slot + BASE
     if cell.kind in (KIND_CODE["idle"], KIND_CODE["empty"]):
-        yield base - 0.08, base, cell.kind, 0
+        yield base - IDLE, base, cell.kind, 0
         return
     total = cell.tokens + cell.padding
     height = _height(cell.kind, total, largest)
@@ -67,6 +72,12 @@ def _blocks(cell: Cell, largest: int) -> Iterable[tuple[float, float, int, int]]
         yield base - split, base, cell.kind, cell.tokens
     if cell.padding:
         yield base - height, base - split, KIND_CODE["padding"], cell.padding
+
+
+def num_lanes(runs: Sequence[Run], num_slots: int) -> int:
+    """Lanes to draw: those used in view, rounded up to one of LANE_STEPS, and no more than there are slots."""
+    used = max((int(r.y1) + 1 for r in runs if r.kind != KIND_CODE["empty"]), default=1)
+    return max(used, min(num_slots, next((n for n in LANE_STEPS if n >= used), used)))
 
 
 def lane_runs(facts: Sequence[StepFacts], x0: int) -> list[Run]:
@@ -140,13 +151,17 @@ def _stays(runs: Sequence[Run]) -> list[_Stay]:
     return stays
 
 
-def labels_table(runs: Sequence[Run], x0: int, starred: frozenset[str] = frozenset()) -> bytes:
+def labels_table(runs: Sequence[Run], x0: int, starred: frozenset[str] = frozenset(), lanes: int = 8) -> bytes:
     """Letter and id where a request enters a lane (or the view), behind its first chunks: x, y, m mark, t text.
 
     The id is left out where the stay is too short for it. ``starred`` ids get a star.
+    With many lanes only every second, third, ... lane has labels, and those with a star.
     """
     out = []
+    every = -(-lanes // LABEL_LANES)
     for stay in _stays(runs):
+        if stay.slot % every and stay.request_id not in starred:
+            continue
         short = ("★" if stay.request_id in starred else "") + letter(stay.mark)
         x = max(stay.x, x0) if stay.label_x < 0 else stay.label_x
         wide = stay.x2 - x >= 4 + 2 * len(stay.request_id)

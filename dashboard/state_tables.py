@@ -14,6 +14,8 @@ from scheduler import DEFER_REASONS, StepSnapshot
 
 QUEUE_ROWS: Final = 9
 RUNNING_ROWS: Final = 16
+ASPECT: Final = 3.0
+"""Width to height of the block map, at 1440 pixels."""
 MAX_CELLS: Final = 2048
 """Above this many blocks one square stands for several."""
 FULL: Final = 16
@@ -32,13 +34,14 @@ class MapGeometry:
     blocks_per_cell: int
 
 
-def map_geometry(num_blocks: int, aspect: float = 2.6) -> MapGeometry:
-    """Columns and rows that make the cells about square in an area ``aspect`` times wider than high."""
+def map_geometry(num_blocks: int, aspect: float = ASPECT) -> MapGeometry:
+    """Columns and rows with the largest squares in an area ``aspect`` times wider than high."""
     per_cell = -(-num_blocks // MAX_CELLS)
     cells = max(1, -(-num_blocks // per_cell))
-    columns = max(1, round((cells * aspect) ** 0.5))
-    if columns > 8:
-        columns = round(columns / 8) * 8
+    stride = 4 if cells >= 16 else 1
+    near = max(1, round((cells * aspect) ** 0.5 / stride))
+    choices = [stride * n for n in range(max(1, near - 2), near + 3)]
+    columns = max(choices, key=lambda c: (min(aspect / c, 1 / -(-cells // c)), c % 8 == 0))
     return MapGeometry(columns, -(-cells // columns), cells, per_cell)
 
 

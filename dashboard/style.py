@@ -12,7 +12,7 @@ def sheet(theme_name: str) -> str:
     """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
     c = THEMES[theme_name]
     return f"""<style>
-.stMainBlockContainer, [data-testid="stMainBlockContainer"] {{ padding: 10px 18px 24px 18px; max-width: none; }}
+.stMainBlockContainer, [data-testid="stMainBlockContainer"] {{ padding: 10px 18px 8px 18px; max-width: none; }}
 [data-testid="stHeader"] {{ height: 0; min-height: 0; background: transparent; }}
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] {{ gap: 5px; }}
 [data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] {{ gap: 14px; }}
@@ -68,8 +68,8 @@ div.bs-row.bs-small {{ gap: 4px; }}
 .bs-chip.bs-none {{ color: {c.muted}; }}
 .bs-scroll {{ overflow-y: auto; overflow-x: hidden; font-size: 12.5px; line-height: 17px; }}
 .bs-dict code {{ display: block; font-size: 12.5px; line-height: 20px; background: {c.panel}; color: {c.ink};
-  padding: 5px 8px;
-  border-radius: 5px; white-space: normal; height: 112px; overflow-y: auto; }}
+  padding: 0 8px; border: solid {c.panel}; border-width: 5px 0; box-sizing: border-box;
+  border-radius: 5px; white-space: normal; height: 110px; overflow-y: auto; }}
 .bs-dict code span {{ white-space: nowrap; }}
 .bs-dict i {{ color: {c.muted}; }}
 .bs-head {{ font-size: 13px; font-weight: 650; margin: 2px 0 3px; }}

@@ -7,15 +7,15 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.charts.parts import HUE, INK_ON, data, raw
+from dashboard.charts.parts import HUE, INK_ON, data, number, raw
 from dashboard.charts.theme import Theme
 from dashboard.i18n import Translate
 from dashboard.state_tables import QUEUE_ROWS
 from dashboard.words import DEFER_SHORT
 from scheduler import DEFER_REASONS
 
-QUEUE_HEIGHT = 182
-RUNNING_HEIGHT = 216
+QUEUE_HEIGHT = 164
+RUNNING_HEIGHT = 198
 WIDE = {"domain": [0, 100], "nice": False}
 
 
@@ -76,10 +76,14 @@ def queue(theme: Theme, t: Translate) -> dict[str, Any]:
 def running(theme: Theme, t: Translate) -> dict[str, Any]:
     """Data sets: running, chosen. A row: letter, id, blocks; bar: prompt computed (full), output (lighter), goal.
 
-    Above eight rows the words stand upon the bar, which is paler then.
+    Above eight rows a row is one line: words, a shorter bar, numbers.
     """
-    y = {"type": "quantitative", "axis": None, "scale": {"reverse": True, "nice": False, "zero": True}}
-    stack = "88 * min(1, {0} / datum.g) + 11"
+    y = {
+        "type": "quantitative",
+        "axis": None,
+        "scale": {"reverse": True, "nice": False, "zero": True},
+    }
+    stack = "(datum.rows > 8 ? 27 : 88) * min(1, {0} / datum.g) + (datum.rows > 8 ? 34 : 11)"
     base = (
         alt.Chart(data("running"))
         .transform_joinaggregate(rows="count()")
@@ -88,21 +92,23 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
             k4="4.25",
             a="datum.i + 0.08",
             b="datum.i + 0.9",
-            bar="datum.i + (datum.rows > 8 ? 0.08 : 0.62)",
+            bar="datum.i + (datum.rows > 8 ? 0.2 : 0.62)",
             mid="datum.i + 0.5",
             up="datum.i + (datum.rows > 8 ? 0.52 : 0.34)",
             hue=HUE,
             ink=INK_ON,
             fo="datum.m > 7 ? 0.15 : 1",
-            shade="datum.rows > 8 ? (datum.m > 7 ? 0.2 : 0.5) : datum.m > 7 ? 0.15 : 1",
-            o2="datum.rows > 8 ? 0.25 : datum.m > 7 ? 0.1 : 0.6",
-            p0="11",
+            shade="datum.m > 7 ? 0.15 : 1",
+            o2="datum.m > 7 ? 0.1 : 0.6",
+            k11="11",
+            p0="datum.rows > 8 ? 34 : 11",
             p1=stack.format("min(datum.c, datum.p)"),
             p2=stack.format("datum.p"),
             p3=stack.format("max(datum.c, min(datum.c, datum.p))"),
-            p4="99",
+            p4="datum.rows > 8 ? 61 : 99",
+            k99="99",
             chip="8.5",
-            left="datum.t + (datum.h ? ' ⏸' : '')",
+            left="datum.t + (datum.h ? ' ❚❚' : '')",
             right=f"format(datum.c, ',') + '/' + format(datum.g, ',') + '  ' + datum.z + {json.dumps(' ' + t('blk'))}",
         )
     )
@@ -129,7 +135,7 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
     )
     chips = base.mark_rect(cornerRadius=2).encode(
         x=_at("k0"), x2="chip", y={"field": "a", **y}, y2="b",
-        fill=raw("hue"), fillOpacity=raw("fo"), stroke=raw("hue"),
+        fill=raw("hue"), fillOpacity=number("fo"), stroke=raw("hue"),
         tooltip=[alt.Tooltip("r:N", title=t("request")), alt.Tooltip("o:Q", title=t("output tokens"))],
     )  # fmt: skip
     letters = base.mark_text(baseline="middle", fontSize=13, fontWeight=700).encode(
@@ -137,17 +143,17 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
     )
     goal = base.mark_rule(color=theme.ink, strokeWidth=1.5).encode(x=_at("p2"), y={"field": "bar", **y}, y2="b")
     left = base.mark_text(align="left", baseline="middle", fontSize=12).encode(
-        x=_at("p0"), y={"field": "up", **y}, text="left:N"
+        x=_at("k11"), y={"field": "up", **y}, text="left:N"
     )
     right = base.mark_text(align="right", baseline="middle", fontSize=11, color=theme.muted).encode(
-        x=_at("p4"), y={"field": "up", **y}, text="right:N"
+        x=_at("k99"), y={"field": "up", **y}, text="right:N"
     )
     ring = _ring(theme, y)
     parts = [
         span,
         outline,
-        bar("p0", "p1", raw("shade")),
-        bar("p2", "p3", raw("o2")),
+        bar("p0", "p1", number("shade")),
+        bar("p2", "p3", number("o2")),
         goal,
         chips,
         letters,

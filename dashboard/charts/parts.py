@@ -36,6 +36,11 @@ def raw(field: str, **extra: Any) -> dict[str, Any]:
     return {"field": field, "type": "nominal", "scale": None, **extra}
 
 
+def number(field: str) -> dict[str, Any]:
+    """``raw`` for opacities, widths and sizes, which Vega-Lite wants as numbers."""
+    return {"field": field, "type": "quantitative", "scale": None}
+
+
 def slim(spec: Any) -> Any:
     """The same chart in fewer bytes: no hidden x axes, which config hides already; neighbours share transforms."""
     if isinstance(spec, list):

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import altair as alt
 
-from dashboard.charts.parts import HUE, data, exact, raw
+from dashboard.charts.parts import HUE, data, exact, number, raw
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 
-LANES_HEIGHT = 210
+LANES_HEIGHT = 192
 WORDS_HEIGHT = 28
 """Head of the lanes, for the words of policy marks."""
 BUDGET_HEIGHT = 58
-LINE_HEIGHT = 43
+LINE_HEIGHT = 38
 TITLE_HEIGHT = 14
 """Head of each panel, kept free of data for its title."""
 LABEL_X = 34
@@ -80,14 +80,14 @@ def _lane_y(field: str = "a", **scale: Any) -> dict[str, Any]:
 
 
 def _blocks(theme: Theme, name: str) -> Any:
-    """The cells of the lanes. Recompute is ringed red, padding is a grey outline, an idle slot a faint line."""
+    """The cells of the lanes. Recompute is ringed red, padding grey in ink, an idle slot a grey line."""
     base = (
         alt.Chart(data(name))
         .transform_calculate(
             c=f"datum.k > 2 ? {json.dumps(theme.padding)} : ({HUE})",
-            fo="datum.k == 3 ? 0.12 : datum.k > 3 ? 0.35 : datum.m > 7 ? 0.18 : datum.k == 2 ? 0.45 : "
-            "datum.k == 1 ? 0.85 : 1",
-            sc=f"datum.k == 2 ? {json.dumps(theme.red)} : datum.k == 3 ? {json.dumps(theme.padding)} : ({HUE})",
+            fo="datum.k == 3 ? 0.4 : datum.k == 4 ? 1 : datum.k > 4 ? 0.45 : datum.m > 7 ? 0.18 : "
+            "datum.k == 2 ? 0.45 : datum.k == 1 ? 0.85 : 1",
+            sc=f"datum.k == 2 ? {json.dumps(theme.red)} : datum.k == 3 ? I : ({HUE})",
             sw="datum.k == 2 || datum.k == 3 || (datum.m > 7 && datum.k < 3) ? 1 : 0",
         )
         .encode(
@@ -96,9 +96,9 @@ def _blocks(theme: Theme, name: str) -> Any:
             y=_lane_y(),
             y2="b",
             fill=raw("c"),
-            fillOpacity=raw("fo"),
+            fillOpacity=number("fo"),
             stroke=raw("sc"),
-            strokeWidth=raw("sw"),
+            strokeWidth=number("sw"),
         )
     )
     tooltip = [
@@ -128,8 +128,8 @@ def _points(theme: Theme) -> Any:
             shape=raw("s"),
             fill=raw("f"),
             stroke=raw("o"),
-            size=raw("z"),
-            strokeWidth=raw("w"),
+            size=number("z"),
+            strokeWidth=number("w"),
             tooltip=alt.Tooltip("r:N", title="request"),
         )
     )
@@ -142,7 +142,11 @@ def _lanes(theme: Theme, t: Translate) -> Any:
         alt.Chart(data("frame"))
         .transform_calculate(i="sequence(0, datum.n)")
         .transform_flatten(["i"])
-        .transform_calculate(f="datum.i + 0.9", q="datum.i + 0.72", s="datum.n > 20 && datum.i % 4 ? '' : '' + datum.i")
+        .transform_calculate(
+            f="datum.i + 0.9",
+            q="datum.i + 0.72",
+            s="datum.i % (datum.n > 48 ? 8 : datum.n > 16 ? 4 : 1) ? '' : '' + datum.i",
+        )
     )
     lines = floors.mark_rule(color=theme.grid).encode(x=_x(), x2="e", y=_lane_y("f"))
     names = floors.mark_text(align="right", color=theme.muted, fontSize=11).encode(
@@ -206,13 +210,13 @@ def _largest(*names: str) -> Any:
 
 
 def _budget(theme: Theme, t: Translate) -> Any:
-    scale = _scale(BUDGET_HEIGHT, type="sqrt", nice=False, zero=True)
+    scale = _scale(BUDGET_HEIGHT, nice=False, zero=True)
     series = alt.Chart(data("series")).transform_filter("datum.u !== null").transform_calculate(e="datum.x + 1")
     parts = [
-        ("0", "datum.d", theme.decode, 1.0, None),
+        ("0", "datum.d", theme.decode, 1.0, theme.decode),
         ("datum.d", "datum.d + datum.f", theme.prefill, 1.0, None),
         ("datum.d + datum.f", "datum.d + datum.f + datum.c", theme.red, 0.55, theme.red),
-        ("datum.d + datum.f + datum.c", "datum.d + datum.f + datum.c + datum.g", theme.padding, 0.15, theme.padding),
+        ("datum.d + datum.f + datum.c", "datum.d + datum.f + datum.c + datum.g", theme.padding, 0.5, theme.ink),
     ]
     layers = [_frame(theme), _grid(theme)]
     for low, high, color, opacity, stroke in parts:

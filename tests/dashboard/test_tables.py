@@ -216,3 +216,29 @@ def test_the_window_holds_the_newest_iteration_and_moves_by_pages(last):
     assert x0 <= last < x1
     assert x1 - x0 == lanes.COLUMNS
     assert x0 % lanes.PAGE == 0
+
+
+def run_of(slot: int, kind: str = "decode") -> lanes.Run:
+    return lanes.Run(0, 1, slot + 0.6, slot + 0.9, KIND_CODE[kind], 0, 1, f"r{slot}")
+
+
+@pytest.mark.parametrize(
+    ("used", "slots", "lanes_drawn"), [(14, 64, 16), (3, 64, 8), (3, 4, 4), (40, 64, 48), (9, 8, 9)]
+)
+def test_as_many_lanes_are_drawn_as_were_used_in_view(used, slots, lanes_drawn):
+    runs = [run_of(i) for i in range(used)] + [run_of(i, "empty") for i in range(used, slots)]
+    assert lanes.num_lanes(runs, slots) == lanes_drawn
+
+
+def test_labels_in_many_narrow_lanes_do_not_stand_upon_each_other():
+    runs = [run_of(i) for i in range(39)]
+    labelled = decode(lanes.labels_table(runs, 0, frozenset({"r7"}), 39))["y"]
+    assert sorted(int(y) for y in labelled) == [*range(0, 7, 3), 7, *range(9, 39, 3)]
+
+
+@pytest.mark.parametrize("blocks", [1, 12, 48, 64, 192, 500, 2048])
+def test_the_squares_of_the_map_are_as_large_as_the_area_allows(blocks):
+    geometry = state_tables.map_geometry(blocks)
+    assert geometry.columns * (geometry.rows - 1) < blocks <= geometry.columns * geometry.rows
+    side = min(state_tables.ASPECT / geometry.columns, 1 / geometry.rows)
+    assert side**2 * blocks >= (0.6 if blocks > 12 else 0.3) * state_tables.ASPECT
