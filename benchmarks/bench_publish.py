@@ -13,9 +13,12 @@ import argparse
 import json
 import multiprocessing
 import statistics
+import sys
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from model_runner.config import RunnerConfig
 from model_runner.link import ReaderLink
