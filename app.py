@@ -6,6 +6,8 @@ Start with ``streamlit run app.py``. Start-up choices come from BATCHSCOPE_* var
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,12 +15,17 @@ from typing import Any
 import streamlit as st
 
 from dashboard import engine
+from dashboard.settings import SettingsError
 
 
 @asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
     """Start the runner before the first page asks for it; end it when the server ends."""
-    running = await asyncio.to_thread(engine.shared)
+    try:
+        running = await asyncio.to_thread(engine.shared)
+    except SettingsError as error:
+        print(f"Batchscope was not started: {error}", file=sys.stderr, flush=True)
+        os._exit(2)  # the server would print the traceback of any exception, SystemExit included
     try:
         yield {}
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -22,10 +22,12 @@ from dashboard.views import memory_account, status, step, tiles, twin
 from dashboard.views.markup import esc, plain, scroll
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
+from model_runner.messages import EngineSnapshot
 from model_runner.views import ClientState
+from scheduler import StepSnapshot
 
 TICK_S: Final = 0.25
-PANEL_HEIGHT: Final = 290
+PANEL_HEIGHT: Final = 248
 RECENT_STEPS: Final = 40
 _log = logging.getLogger(__name__)
 
@@ -146,13 +148,18 @@ def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> Non
     happened, evicted, own = st.tabs([t("Last step"), t("Preemptions"), t("Your request")])
     with happened:
         _guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
-        recent = [s.step for s in reversed(client.history(last=RECENT_STEPS))]
+        recent = shown_steps(frame, client.history(last=RECENT_STEPS))
         _guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with evicted:
         words = tuple(frame.evictions)
         _guarded(lambda: st.html(step.preemptions(words, theme, t, PANEL_HEIGHT + 140)), "preemptions")
     with own:
         _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
+
+
+def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSnapshot]:
+    """Steps up to the one the frame shows, newest first: what came since belongs to the next picture."""
+    return [s.step for s in reversed(history) if s.seq <= frame.snapshot.seq or s.run_id != frame.snapshot.run_id]
 
 
 def _below(frame: Frame, t: Translate) -> None:

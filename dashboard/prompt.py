@@ -11,6 +11,7 @@ from dashboard.hub import Frame
 from dashboard.i18n import Translate
 from dashboard.views.markup import esc, scroll
 from dashboard.views.request import follow
+from dashboard.words import refusal_words
 from model_runner.client import RunnerClient
 from scheduler import SamplingParams
 
@@ -22,7 +23,7 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
     """The form, and below it the request it sent last."""
     with st.form("prompt", border=False):
         prompt = st.text_area(
-            t("Prompt"), key="prompt.text", height=68, max_chars=MAX_PROMPT, label_visibility="collapsed",
+            t("Prompt"), key="prompt.text", height=68, label_visibility="collapsed",
             placeholder=t("Write a prompt of your own"),
         )  # fmt: skip
         a, b, c = st.columns(3)
@@ -37,11 +38,17 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
     followed = st.session_state.get("followed") or ""
     if stop and followed:
         client.abort(followed)
-    if sent and prompt.strip():
+    if sent and len(prompt) > MAX_PROMPT:
+        st.session_state["refused"] = t(
+            "Not sent: the text has {n} characters; at most {max} can be sent.",
+            n=f"{len(prompt):,}",
+            max=f"{MAX_PROMPT:,}",
+        )
+    elif sent and prompt.strip():
         sampling = SamplingParams(max_tokens=int(limit), temperature=float(warmth))
         outcome = client.submit(prompt, sampling, priority=int(priority), origin="user")
         followed = st.session_state["followed"] = outcome.request_id if outcome.accepted else ""
-        st.session_state["refused"] = "; ".join(outcome.reasons)
+        st.session_state["refused"] = "; ".join(refusal_words(reason, t) for reason in outcome.reasons)
     view = client.request(followed) if followed else None
     refused = st.session_state.get("refused")
     words = f'<div class="bs-notice bs-bad">{esc(refused)}</div>' if refused else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from dashboard.i18n import Translate
-from dashboard.settings import DEVICES, DTYPES
+from dashboard.settings import DEVICES, DTYPES, MAX_BLOCKS, MAX_THREADS
 from model_runner.client import RunnerClient
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
 
@@ -33,14 +33,14 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
             help=t("Tokens per KV block. Small blocks waste less in the last one; large ones need fewer entries."),
         )  # fmt: skip
         blocks = right.number_input(
-            t("Blocks in the pool"), 1, 1_000_000, config.num_blocks,
+            t("Blocks in the pool"), 1, MAX_BLOCKS, config.num_blocks,
             help=t("More blocks hold more requests at once and take memory from the machine."),
         )  # fmt: skip
         dtypes, devices = list(DTYPES), list(dict.fromkeys([*DEVICES, config.device]))
         dtype = left.selectbox(t("Data type"), dtypes, index=dtypes.index(config.dtype))
         device = right.selectbox(t("Device"), devices, index=devices.index(config.device))
         threads = st.number_input(
-            t("Threads"), 0, 512, config.threads, help=t("0 = chosen at the start: all cores but one.")
+            t("Threads"), 0, MAX_THREADS, config.threads, help=t("0 = chosen at the start: all cores but one.")
         )
         pressed = st.form_submit_button(t("Restart the engine"), width="stretch")
     if pressed:

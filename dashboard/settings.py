@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,17 +12,22 @@ from model_runner.traffic import TrafficSpec
 from model_runner.traffic import problems as traffic_problems
 from scheduler import PRESETS, SchedulerPolicy
 
+_log = logging.getLogger(__name__)
+
 PREFIX: Final = "BATCHSCOPE_"
 DEVICES: Final = ("auto", "cpu", "cuda")
 DTYPES: Final = ("auto", "float32", "bfloat16")
+MAX_THREADS: Final = 512
+MAX_BLOCKS: Final = 1_000_000
+TEXTS: Final = ("MODEL", "DEVICE", "DTYPE", "PRESET", "RATE")
 INTEGERS: Final = {
-    "THREADS": ("threads", 0),
-    "NUM_BLOCKS": ("num_blocks", 1),
-    "BLOCK_SIZE": ("block_size", 1),
-    "MAX_MODEL_LEN": ("max_model_len", 2),
-    "SEED": ("seed", 0),
+    "THREADS": ("threads", 0, MAX_THREADS),
+    "NUM_BLOCKS": ("num_blocks", 1, MAX_BLOCKS),
+    "BLOCK_SIZE": ("block_size", 1, 1024),
+    "MAX_MODEL_LEN": ("max_model_len", 2, 1_000_000),
+    "SEED": ("seed", 0, 2**63 - 1),
 }
-"""Variable without prefix -> (field of RunnerConfig, smallest legal value)."""
+"""Variable without prefix -> (field of RunnerConfig, smallest and largest legal value)."""
 
 
 class SettingsError(ValueError):
@@ -37,10 +43,12 @@ class Settings:
     traffic: TrafficSpec
 
 
-def _whole(name: str, value: str, smallest: int) -> int:
-    if not value.isascii() or not value.strip().isdigit() or int(value) < smallest:
-        raise SettingsError(f"{PREFIX}{name}={value!r}: a whole number of at least {smallest} is needed")
-    return int(value)
+def _whole(name: str, value: str, smallest: int, largest: int) -> int:
+    digits = value.strip()
+    fits = digits.isascii() and digits.isdigit() and len(digits) < 20 and smallest <= int(digits) <= largest
+    if not fits:
+        raise SettingsError(f"{PREFIX}{name}={value[:60]!r}: a whole number from {smallest} to {largest} is needed")
+    return int(digits)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
@@ -73,6 +81,10 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     the start. RATE: requests a second. Raises SettingsError.
     """
     given = {k.removeprefix(PREFIX): v for k, v in environment.items() if k.startswith(PREFIX) and v.strip()}
+    unknown = sorted(set(given) - set(TEXTS) - set(INTEGERS))
+    if unknown:
+        known = ", ".join(PREFIX + name for name in (*TEXTS, *INTEGERS))
+        _log.warning("%s: not known; known are %s", ", ".join(PREFIX + name for name in unknown), known)
     config = RunnerConfig()
     if "MODEL" in given:
         config = replace(config, model=given["MODEL"])
@@ -80,9 +92,9 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         config = replace(config, device=_device(given["DEVICE"]))
     if "DTYPE" in given:
         config = replace(config, dtype=_one_of("DTYPE", given["DTYPE"], DTYPES))
-    for name, (field, smallest) in INTEGERS.items():
+    for name, (field, smallest, largest) in INTEGERS.items():
         if name in given:
-            number: dict[str, Any] = {field: _whole(name, given[name], smallest)}
+            number: dict[str, Any] = {field: _whole(name, given[name], smallest, largest)}
             config = replace(config, **number)
     policy = PRESETS[_one_of("PRESET", given["PRESET"], tuple(PRESETS))] if "PRESET" in given else SchedulerPolicy()
     traffic = TrafficSpec(rate=_rate(given["RATE"])) if "RATE" in given else TrafficSpec()

@@ -67,6 +67,12 @@ EVENT_SENTENCE: Final = {
 }  # fmt: skip
 """(kind, reason) to template; the reason "" stands for every reason that has no template of its own."""
 
+GAVE_UP: Final = N_(
+    "{id} gave up its own blocks: it is the next the rule evicts (rule: {rule}). {freed_blocks} blocks freed, "
+    "{recompute_tokens} tokens to recompute."
+)
+"""A preemption whose victim is the request that needed the room."""
+
 QUIET: Final = frozenset({"deferred", "queued"})
 """Kinds left out of the list of a step: they repeat what the queue shows."""
 
@@ -88,7 +94,11 @@ def event_words(event: StepEvent, t: Translate) -> str:
     else:
         fallback = EVENT_SENTENCE.get((event.kind, ""), "{id}: {kind} {reason}")
         template = EVENT_SENTENCE.get((event.kind, event.reason), fallback)
+    if event.kind == "preempted" and event.numbers.get("for_request_id") == event.request_id:
+        template = GAVE_UP
     values.update(id=event.request_id, reason=event.reason, rule=event.reason, kind=event.kind)
+    if event.kind == "rejected":
+        values["reason"] = refusal_words(event.reason, t)
     values["changes"] = "; ".join(f"{k} {v}" for k, v in event.numbers.items() if k != "version")
     if not values.get("for_request_id"):
         values["for_request_id"] = t("another request")
@@ -132,6 +142,27 @@ def policy_diff(old: SchedulerPolicy, new: SchedulerPolicy) -> list[tuple[str, o
     """(field, old value, new value) of every field that differs, the version left out."""
     names = [f.name for f in fields(SchedulerPolicy) if f.name != "version"]
     return [(n, getattr(old, n), getattr(new, n)) for n in names if getattr(old, n) != getattr(new, n)]
+
+
+REFUSALS: Final = (
+    (
+        r"prompt_token_ids has (?P<n>\d+) tokens, at most (?P<max>\d+) leave room .*",
+        N_("the prompt has {n} tokens; at most {max} fit"),
+    ),
+    (r"prompt_token_ids is empty, .*", N_("the prompt is empty; at least one token is needed")),
+    (r"(?P<field>\w+) is (?P<value>.+), expected (?P<wanted>.+)", N_("{field} is {value}; {wanted} is needed")),
+)
+"""What the scheduler says of a request it refuses, as (pattern, plain words); anything else is shown as it came."""
+
+
+def refusal_words(reason: str, t: Translate) -> str:
+    """Why a request was refused, for a reader who did not write the scheduler; not escaped."""
+    for pattern, words in REFUSALS:
+        match = re.fullmatch(pattern, reason)
+        if match:
+            values = {k: f"{int(v):,}" if v.isdecimal() else v for k, v in match.groupdict().items()}
+            return t(words, **values)
+    return reason
 
 
 SINGLE_WORDS: Final = (

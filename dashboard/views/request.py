@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 from dashboard.views.markup import chip, esc
-from dashboard.words import waiting_words
+from dashboard.words import refusal_words, waiting_words
 from model_runner.views import RequestView
 from scheduler import RunningRow, StepSnapshot
 
@@ -52,7 +52,7 @@ def follow(view: RequestView | None, step: StepSnapshot | None, mark: int, theme
     state = t(STATES.get(view.state, view.state))
     now = _now(view, step, t) if step is not None and not view.outcome else ""
     if view.outcome:
-        now = view.reason if view.outcome == "rejected" else t("{n} tokens", n=len(view.tokens))
+        now = refusal_words(view.reason, t) if view.outcome == "rejected" else t("{n} tokens", n=len(view.tokens))
     prompt = esc(view.prompt_text or t("{n} token ids", n=view.num_prompt_tokens), 160)
     return (
         f'<div class="bs-head">{chip(mark, theme.hues, theme.on_hue)} {esc(view.request_id, 40)} · {esc(state)}</div>'

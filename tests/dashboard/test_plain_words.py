@@ -1,0 +1,113 @@
+"""Refusals, start-up choices and self-preemption in words a reader can act on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import pytest
+
+import app
+from dashboard import engine
+from dashboard.charts.theme import DARK
+from dashboard.evictions import Eviction
+from dashboard.i18n import translator
+from dashboard.live import shown_steps
+from dashboard.prompt import MAX_PROMPT
+from dashboard.settings import MAX_BLOCKS, MAX_THREADS, SettingsError, from_environment
+from dashboard.views import status, step
+from dashboard.words import event_words, refusal_words
+from scheduler import Request, SamplingParams, StepEvent
+from tests.dashboard.fakes import FakeClient, engine_with
+from tests.dashboard.test_page import html, page
+
+EN, KO = translator("en"), translator("ko")
+
+
+def test_a_text_too_long_is_not_sent_and_the_reader_is_told(monkeypatch):
+    client = FakeClient()
+    client.run(1)
+    shared = engine_with(client)
+    monkeypatch.setattr(engine, "shared", lambda: shared)
+    at = page()
+    at.text_area(key="prompt.text").set_value("a" * (MAX_PROMPT + 1))
+    at.button(key="prompt.send").click().run()
+    assert not client.views
+    assert "8,001 characters" in html(at)
+
+
+def test_a_refusal_of_the_scheduler_is_put_into_plain_words_of_both_languages():
+    client = FakeClient()
+    outcome = client.scheduler.add(Request("r", tuple(range(3931)), SamplingParams(max_tokens=1)))
+    assert refusal_words(outcome.reason, EN) == "the prompt has 3,931 tokens; at most 255 fit"
+    assert "3,931 토큰" in refusal_words(outcome.reason, KO)
+    rejected = StepEvent(1, 0.0, "rejected", "r", outcome.reason)
+    assert "prompt_token_ids" not in event_words(rejected, EN)
+    assert refusal_words("something new", KO) == "something new"
+
+
+def test_who_evicts_itself_gave_up_its_own_blocks():
+    own = StepEvent(
+        3, 0.0, "preempted", "r5", "latest_arrival",
+        {"for_request_id": "r5", "freed_blocks": 2, "recompute_tokens": 9},
+    )  # fmt: skip
+    assert "r5 gave up its own blocks" in event_words(own, EN)
+    eviction = Eviction("run", 3, "r5", 0, "r5", "latest_arrival", 2, 9, 0.0, back_step=4, away_s=0.02)
+    shown = step.preemptions((eviction,), DARK, EN, 100)
+    assert "r5 gave up its own blocks" in shown
+    assert "evicted for r5" not in shown
+    assert "20 ms later" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "largest"), [("NUM_BLOCKS", "999999999999", MAX_BLOCKS), ("THREADS", "9999999999", MAX_THREADS)]
+)
+def test_a_number_beyond_the_form_is_refused_with_the_largest_one(name, value, largest):
+    with pytest.raises(SettingsError, match=f"to {largest} is needed"):
+        from_environment({f"BATCHSCOPE_{name}": value})
+    from_environment({f"BATCHSCOPE_{name}": str(largest)})
+
+
+def test_an_unknown_variable_is_named(caplog):
+    with caplog.at_level(logging.WARNING):
+        from_environment({"BATCHSCOPE_BLOCKS": "9", "BATCHSCOPE_RATE": "1"})
+    assert "BATCHSCOPE_BLOCKS: not known" in caplog.text
+
+
+def test_a_bad_start_ends_with_one_line(monkeypatch, capsys):
+    def fail() -> None:
+        raise SettingsError("BATCHSCOPE_THREADS='x': a whole number is needed")
+
+    def leave(code: int) -> None:
+        raise KeyboardInterrupt(code)
+
+    monkeypatch.setattr(engine, "shared", fail)
+    monkeypatch.setattr(app.os, "_exit", leave)
+
+    async def start() -> None:
+        async with app.lifespan(None):
+            pass
+
+    with pytest.raises(KeyboardInterrupt, match="2"):
+        asyncio.run(start())
+    assert capsys.readouterr().err.splitlines() == [
+        "Batchscope was not started: BATCHSCOPE_THREADS='x': a whole number is needed"
+    ]
+
+
+def test_the_command_for_a_model_uses_this_interpreter_and_says_what_comes_next():
+    client = FakeClient()
+    client.run(1)
+    shown = status.notices(client.state, client.latest, "", EN)
+    assert f"{sys.executable} -m pip install" in shown
+    assert "Then choose the model under Restart" in shown
+
+
+def test_events_are_not_newer_than_the_picture_beside_them():
+    client = FakeClient()
+    client.add("r0", 4, 20)
+    client.run(2)
+    frame = engine_with(client).hub.frame()
+    client.run(3)
+    assert [s.step_id for s in shown_steps(frame, client.history())] == [2, 1]
