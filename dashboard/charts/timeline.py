@@ -135,6 +135,19 @@ def _points(theme: Theme) -> Any:
     )
 
 
+def _told(t: Translate) -> str:
+    """Vega expression: the words of a mark, which are English in the shared data, in the reader's language."""
+    words = [
+        ("/burst of ([0-9]+)/g", "burst of $1", t("burst of {n}", n="$1")),
+        ("/ on(?=;|$)/g", " on", " " + t("on")),
+        ("/ off(?=;|$)/g", " off", " " + t("off")),
+    ]
+    told = "datum.t"
+    for pattern, english, word in words:
+        told = told if word == english else f"replace({told}, {pattern}, {json.dumps(word)})"
+    return told
+
+
 def _lanes(theme: Theme, t: Translate) -> Any:
     span = alt.Chart(data("frame")).transform_calculate(zero="0").mark_rule(opacity=0)
     span = span.encode(x=_x(), y=_lane_y("zero", scale=exact(range=[WORDS_HEIGHT, LANES_HEIGHT])), y2="n")
@@ -165,7 +178,7 @@ def _lanes(theme: Theme, t: Translate) -> Any:
     )
     word = alt.Chart(data("marks")).transform_calculate(
         y="datum.l * 14 + 6",
-        w=f"datum.k == 'restart' ? {json.dumps(t('restart'))} : datum.t",
+        w=f"datum.k == 'restart' ? {json.dumps(t('restart'))} : {_told(t)}",
         c=f"datum.k == 'restart' ? {json.dumps(theme.red)} : {json.dumps(theme.accent)}",
     )
     at = {"field": "y", "type": "quantitative", "scale": None, "axis": None}

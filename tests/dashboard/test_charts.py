@@ -72,3 +72,9 @@ def test_one_unit_of_the_map_is_as_wide_as_it_is_high(blocks):
 @pytest.mark.parametrize("theme", THEMES)
 def test_held_rows_carry_a_sign_that_fonts_have(theme):
     assert "\u23f8" not in json.dumps(built(theme)["running"], ensure_ascii=False)
+
+
+def test_words_of_marks_are_put_into_the_readers_language():
+    korean = [o["calculate"] for o in objects(specs("dark", "ko", map_geometry(48))["time"]) if "calculate" in o]
+    assert any("burst of" in told and json.dumps("$1개 한꺼번에") in told for told in korean)
+    assert "burst of" not in json.dumps(built("dark")["time"])
