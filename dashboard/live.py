@@ -124,6 +124,8 @@ def _choose(frame: Frame | None, t: Translate) -> None:
 
 
 def _loading(state: ClientState, t: Translate) -> None:
+    if state.phase in status.TOLD:
+        return
     words = engine_words(state.message, t) or t("The engine is starting.")
     st.progress(state.progress or 0.0, text=plain(words))
 
@@ -133,7 +135,11 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
     queue, running, memory = st.columns([1.0, 1.05, 2.35])
     with queue:
         more = t("{n} waiting, {tokens} tokens", n=now.num_waiting, tokens=f"{now.num_waiting_tokens:,}")
-        _guarded(lambda: st.html(_title(t("Queue"), more) + step.head_reason(now, t)), "queue title")
+        more = step.growth(frame.facts, t) or more
+        _guarded(
+            lambda: st.html(_title(t("Queue"), more) + step.head_reason(now, t)),
+            "queue title",
+        )
         _guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
     with running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
@@ -159,7 +165,9 @@ def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> Non
 
 def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSnapshot]:
     """Steps up to the one the frame shows, newest first: what came since belongs to the next picture."""
-    return [s.step for s in reversed(history) if s.seq <= frame.snapshot.seq or s.run_id != frame.snapshot.run_id]
+    shown = (frame.snapshot.run_id, frame.snapshot.step.step_id)
+    at = next((i for i in reversed(range(len(history))) if (history[i].run_id, history[i].step.step_id) == shown), None)
+    return [s.step for s in reversed(history[: None if at is None else at + 1])]
 
 
 def _below(frame: Frame, t: Translate) -> None:

@@ -42,6 +42,10 @@ FROZEN: Final = frozenset({"stalled", "down", "restarting", "failed", "stopped",
 """Phases in which the picture is the past."""
 
 
+TOLD: Final = frozenset({"stalled", "down", "restarting", "failed", "stopped"})
+"""Phases whose message is told in a notice, and nowhere else."""
+
+
 def is_frozen(state: ClientState) -> bool:
     """True when what is shown is no longer what is."""
     return state.phase in FROZEN or (state.age_s is not None and state.age_s > FRESH_S)
@@ -79,9 +83,8 @@ def strip(
     """The strip as HTML. every: steps between two pictures, said when it is more than one."""
     left = [pill(state, t)]
     if snapshot is None:
-        left.append(
-            f'<span class="bs-what">{esc(engine_words(state.message, t) or t("The engine is starting."))}</span>'
-        )
+        words = "" if state.phase in TOLD else engine_words(state.message, t) or t("The engine is starting.")
+        left.append(f'<span class="bs-what">{esc(words)}</span>')
         return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div></div>'
     policy, info = snapshot.step.policy, snapshot.info
     left.append(f'<span class="bs-iter">{t("iteration")} <b id="bs-step">{snapshot.step.step_id:,}</b></span>')
@@ -100,6 +103,8 @@ def strip(
     notes = [esc(machine)]
     if every > 1:
         notes.append(esc(t("one picture every {n} iterations", n=every)))
+    if state.restarts and not snapshot.step.step_id:
+        notes.insert(0, esc(t("restarted, before iteration 1; the charts show the run before")))
     if state.restarts:
         notes.append(esc(t("restarts: {n}", n=state.restarts)))
     return (
@@ -113,7 +118,7 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
     """What the reader must know: a failure, a restart under way, a toy model, a step that was refused (``problem``);
     "" when all is well."""
     lines = [f'<div class="bs-notice">{esc(problem, 300)}</div>'] if problem else []
-    if state.phase in ("failed", "down", "stalled", "restarting", "stopped"):
+    if state.phase in TOLD:
         text = {
             "failed": N_("The engine cannot run. Change what is wrong, then restart it from the sidebar."),
             "down": N_("The engine has died. A new one is being started; no request is lost."),
@@ -121,9 +126,10 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
             "restarting": N_("A new engine is being started; no request is lost. The picture below is the past."),
             "stopped": N_("The engine has been stopped."),
         }[state.phase]
-        detail = f" {esc(engine_words(state.message, t))}" if state.message else ""
-        more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in state.detail[-4:])
-        lines.append(f'<div class="bs-notice bs-bad" role="alert"><b>{esc(t(text))}</b>{detail}{more}</div>')
+        said = f" {esc(engine_words(state.message, t))}" if state.message else ""
+        detail = [line for line in dict.fromkeys(state.detail[-4:]) if not state.message or line not in state.message]
+        more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in detail)
+        lines.append(f'<div class="bs-notice bs-bad" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>')
     if snapshot is not None and snapshot.info.is_toy:
         words = t(
             "Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from dashboard.charts.theme import Theme
 from dashboard.evictions import Eviction
+from dashboard.history import StepFacts
 from dashboard.i18n import Translate
 from dashboard.views.markup import chip, esc, scroll
 from dashboard.words import QUIET, event_words, waiting_words
@@ -64,6 +66,21 @@ def head_reason(step: StepSnapshot, t: Translate) -> str:
     used = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
     left = max(0, step.policy.max_num_batched_tokens - used)
     return f'<div class="bs-reason">{esc(waiting_words(step.waiting[0], t, left), 300)}</div>'
+
+
+GROWTH_STEPS: Final = 120
+
+
+def growth(facts: Sequence[StepFacts], t: Translate) -> str:
+    """A line when the queue grew from third to third of the window, so that more arrives than is served; else ""."""
+    waiting = [f.waiting for f in facts[-GROWTH_STEPS:] if f.run_id == facts[-1].run_id]
+    third = len(waiting) // 3
+    if third < 10:
+        return ""
+    first, middle, last = (sum(waiting[i * third : (i + 1) * third]) / third for i in range(3))
+    if not first + 1 < middle < last - 1:
+        return ""
+    return t("{waiting} waiting: more arrives than is served (+{n})", waiting=waiting[-1], n=waiting[-1] - waiting[0])
 
 
 def preemptions(evictions: tuple[Eviction, ...], theme: Theme, t: Translate, height: int) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 import app
 from dashboard import engine
@@ -18,6 +20,7 @@ from dashboard.prompt import MAX_PROMPT
 from dashboard.settings import MAX_BLOCKS, MAX_THREADS, SettingsError, from_environment
 from dashboard.views import status, step
 from dashboard.words import event_words, refusal_words
+from model_runner.views import ClientState
 from scheduler import Request, SamplingParams, StepEvent
 from tests.dashboard.fakes import FakeClient, engine_with
 from tests.dashboard.test_page import html, page
@@ -111,3 +114,28 @@ def test_events_are_not_newer_than_the_picture_beside_them():
     frame = engine_with(client).hub.frame()
     client.run(3)
     assert [s.step_id for s in shown_steps(frame, client.history())] == [2, 1]
+
+
+def test_a_queue_that_grows_is_said_and_a_steady_one_is_not():
+    client = FakeClient()
+    client.add("r0", 2, 100)
+    client.run(60)
+    facts = engine_with(client).hub.frame().facts
+    assert step.growth(facts, EN) == ""
+    grown = [replace(f, waiting=i // 2) for i, f in enumerate(facts)]
+    assert step.growth(grown, EN) == "29 waiting: more arrives than is served (+29)"
+
+
+def test_a_failure_is_told_once():
+    reason = "no folder /models/none"
+    failed = ClientState("failed", 0.0, None, reason, None, 0, (reason,))
+    shown = status.notices(failed, None, "", EN) + status.strip(failed, None, (), 1, EN)
+    assert shown.count(reason) == 1
+
+
+def test_a_restart_before_its_first_step_is_said():
+    client = FakeClient()
+    client.run(1)
+    peek = structs.replace(client.latest, step=replace(client.latest.step, step_id=0))
+    state = replace(client.state, restarts=1)
+    assert "restarted, before iteration 1" in status.strip(state, peek, (), 1, EN)
