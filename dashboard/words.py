@@ -132,7 +132,10 @@ def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
     elif policy.long_prefill_token_threshold:
         parts.append(t("chunks of at most {n}", n=policy.long_prefill_token_threshold))
     parts.append(policy.prefill_mix)
-    parts.append(t("evict {rule}", rule=policy.preemption_victim))
+    if policy.preemption_mode == "never":
+        parts.append(t("evict nobody"))
+    else:
+        parts.append(t("evict {rule}", rule=policy.preemption_victim))
     if policy.kv_block_limit is not None:
         parts.append(t("at most {n} KV blocks", n=policy.kv_block_limit))
     return " · ".join(parts)

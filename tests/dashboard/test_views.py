@@ -174,6 +174,12 @@ def test_a_policy_reads_as_a_line():
     assert "at most 9 KV blocks" in line
 
 
+def test_a_policy_that_never_preempts_names_no_victim_rule():
+    line = policy_words(SchedulerPolicy(preemption_mode="never", preemption_victim="newest"), EN)
+    assert "evict nobody" in line
+    assert "newest" not in line
+
+
 def test_every_policy_field_that_offers_a_choice_has_a_control_with_a_help_text():
     shown = {c.field: c for c in controls()}
     assert {
