@@ -63,19 +63,30 @@ def test_all_charts_move_and_no_chart_node_is_ever_replaced(page):
     assert page.evaluate(KEPT_NODES) == [0, 1, 2, 3]
 
 
-def press_key(page, key: str, took_effect: str, argument: object) -> None:
-    """Press a shortcut; once more where a page that still loads did not hear it."""
+def press_key(page, key: str, took_effect: str, argument: object) -> int:
+    """Press a shortcut; once more where a page that still loads did not hear it. Returns how often it was pressed."""
     page.locator("body").press(key)
     try:
         page.wait_for_function(took_effect, arg=argument, timeout=15_000)
     except PlaywrightTimeoutError:
         page.locator("body").press(key)
         wait_for(page, took_effect, argument)
+        return 2
+    return 1
 
 
 def hold(page) -> None:
-    press_key(page, "p", "v => +document.querySelector('#bs-version').dataset.version > v", version(page))
-    expect(page.locator(".bs-pill")).to_contain_text("PAUSED", timeout=WAIT_MS)
+    """Pause by the shortcut. A key heard late may toggle twice: the state decides, not the count."""
+    for _ in range(6):
+        page.locator("body").press("p")
+        try:
+            expect(page.locator(".bs-pill")).to_contain_text("PAUSED", timeout=15_000)
+        except AssertionError:
+            continue
+        page.wait_for_timeout(1500)
+        if "PAUSED" in page.locator(".bs-pill").inner_text():
+            return
+    raise AssertionError("the shortcut P does not pause the engine")
 
 
 def release(page) -> None:
@@ -124,9 +135,9 @@ def test_pause_holds_the_engine_and_a_step_is_one_step(page):
     held = iteration(page)
     page.wait_for_timeout(1500)
     assert iteration(page) == held
-    press_key(page, "n", AFTER, held)
+    presses = press_key(page, "n", AFTER, held)
     page.wait_for_timeout(1500)
-    assert iteration(page) == held + 1
+    assert held + 1 <= iteration(page) <= held + presses, "one iteration a press"
     release(page)
 
 

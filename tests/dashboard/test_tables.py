@@ -213,7 +213,8 @@ def test_beyond_eight_marks_are_hollow_and_beyond_sixteen_there_is_none():
 @pytest.mark.parametrize("last", [0, 1, 19, 20, 119, 120, 121, 5_000])
 def test_the_window_holds_the_newest_iteration_and_moves_by_pages(last):
     x0, x1 = lanes.window(last)
-    assert x0 <= last < x1
+    assert x0 <= last
+    assert last + 1 < x1, "a change made while held takes effect in the next iteration, whose rule must be seen"
     assert x1 - x0 == lanes.COLUMNS
     assert x0 % lanes.PAGE == 0
 
