@@ -47,8 +47,8 @@ class Run:
 
 
 def window(last_x: int, first_x: int = 0) -> tuple[int, int]:
-    """The iterations in view, [x0, x1): whole pages, the newest iteration included, and the next one: a change of policy
-    made while the engine is held takes effect there, and its rule must be seen."""
+    """The iterations in view, [x0, x1): whole pages, the newest iteration and the next one included: a change of
+    policy made while the engine is held takes effect there, and its rule must be seen."""
     end = ((last_x + 1) // PAGE + 1) * PAGE
     start = max(end - COLUMNS, (first_x // PAGE) * PAGE)
     return start, start + COLUMNS
