@@ -25,8 +25,10 @@ lint:
 types:
 	$(BIN)/mypy
 
+# Two processes: the browser's driver keeps an event loop and children of its own, which other tests count.
 unit:
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak and not browser"
+	$(BIN)/python -m pytest -m browser
 
 soak: install-dev model
 	$(BIN)/python -m pytest -m soak --timeout 0

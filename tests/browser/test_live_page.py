@@ -170,6 +170,8 @@ def test_the_page_opens_in_the_language_of_the_browser(open_page):
 
 
 def test_kill_minus_nine_of_the_worker_is_shown_and_survived_with_a_break(page, server):
+    # At full speed the toy model would carry the break out of the window before anybody could look.
+    slide(page, "Pause after each iteration", "ArrowRight", times=3)
     page.get_by_role("button", name="Burst of").click()
     worker = server.worker()
     assert worker is not None
