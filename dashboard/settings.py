@@ -28,6 +28,8 @@ INTEGERS: Final = {
     "SEED": ("seed", 0, 2**63 - 1),
 }
 """Variable without prefix -> (field of RunnerConfig, smallest and largest legal value)."""
+READ_ELSEWHERE: Final = ("CACHE", "RENDERER")
+"""By the cache of converted models and by the chart specifications; listed so that they are not called unknown."""
 
 
 class SettingsError(ValueError):
@@ -81,9 +83,10 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     the start. RATE: requests a second. Raises SettingsError.
     """
     given = {k.removeprefix(PREFIX): v for k, v in environment.items() if k.startswith(PREFIX) and v.strip()}
-    unknown = sorted(set(given) - set(TEXTS) - set(INTEGERS))
+    known_names = (*TEXTS, *INTEGERS, *READ_ELSEWHERE)
+    unknown = sorted(set(given) - set(known_names))
     if unknown:
-        known = ", ".join(PREFIX + name for name in (*TEXTS, *INTEGERS))
+        known = ", ".join(PREFIX + name for name in known_names)
         _log.warning("%s: not known; known are %s", ", ".join(PREFIX + name for name in unknown), known)
     config = RunnerConfig()
     if "MODEL" in given:

@@ -98,7 +98,6 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
             hue=HUE,
             ink=INK_ON,
             fo="datum.m > 7 ? 0.15 : 1",
-            shade="datum.m > 7 ? 0.15 : 1",
             o2="datum.m > 7 ? 0.1 : 0.6",
             k11="11",
             p0="datum.rows > 8 ? 34 : 11",
@@ -152,7 +151,7 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
     parts = [
         span,
         outline,
-        bar("p0", "p1", number("shade")),
+        bar("p0", "p1", number("fo")),
         bar("p2", "p3", number("o2")),
         goal,
         chips,

@@ -141,6 +141,11 @@ def test_pause_holds_the_engine_and_a_step_is_one_step(page):
     presses = press_key(page, "n", AFTER, held)
     page.wait_for_timeout(1500)
     assert held + 1 <= iteration(page) <= held + presses, "one iteration a press"
+    held = iteration(page)
+    page.get_by_role("button", name=re.compile("^Step")).click()
+    wait_for(page, AFTER, held)
+    page.wait_for_timeout(1500)
+    assert iteration(page) == held + 1
     release(page)
 
 

@@ -72,6 +72,12 @@ def test_a_number_beyond_the_form_is_refused_with_the_largest_one(name, value, l
     from_environment({f"BATCHSCOPE_{name}": str(largest)})
 
 
+@pytest.mark.parametrize("name", ["BATCHSCOPE_CACHE", "BATCHSCOPE_RENDERER"])
+def test_a_variable_that_another_module_reads_is_not_called_unknown(name, caplog):
+    from_environment({name: "svg"})
+    assert "not known" not in caplog.text
+
+
 def test_an_unknown_variable_is_named(caplog):
     with caplog.at_level(logging.WARNING):
         from_environment({"BATCHSCOPE_BLOCKS": "9", "BATCHSCOPE_RATE": "1"})
