@@ -8,7 +8,9 @@ from scheduler.presets import PRESET_NOTES, PRESETS, PresetNote
 from scheduler.request import Request, SamplingParams
 from scheduler.scheduler import Scheduler
 from scheduler.snapshot import (
+    MemoryUse,
     RequestRecord,
+    ResumeRecord,
     RunningRow,
     RunningTable,
     StepSnapshot,
@@ -31,10 +33,12 @@ __all__ = [
     "FieldRange",
     "InvariantError",
     "KVBlockPool",
+    "MemoryUse",
     "PolicyOutcome",
     "PresetNote",
     "Request",
     "RequestRecord",
+    "ResumeRecord",
     "RunningRow",
     "RunningTable",
     "SamplingParams",

@@ -47,12 +47,14 @@ class StepEvent:
 
     time: seconds on the scheduler's clock. request_id: "" for policy events.
     reason: by kind: deferred: one of DEFER_REASONS; finished: "length" or "stop"; rejected, policy_refused: a
-    sentence; preempted: the victim rule that chose it, or "standstill"; chunked: "token_budget" or
-    "long_prefill_token_threshold".
+    sentence; preempted: the victim rule that chose it, "standstill", or "requested" (``Scheduler.preempt``); chunked:
+    "token_budget" or "long_prefill_token_threshold".
     numbers: by kind (the snapshot tables of docs/architecture.md list them). Fixed names:
         queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s;
         deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left;
-        chunked: num_scheduled_tokens, num_tokens_left; preempted: for_request_id, freed_blocks, recompute_tokens;
+        chunked: num_scheduled_tokens, num_tokens_left; preempted: for_request_id, freed_blocks, recompute_tokens, mode
+        ("recompute" or "swap"), moved_blocks, and host_free_blocks where a swap became a recompute for want of room;
+        swapped_out, swapped_in: num_blocks, host_free_blocks (afterwards);
         finished: num_output_tokens, num_preemptions; policy_changed: one "old -> new" string a changed field,
         version.
     """

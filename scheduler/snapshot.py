@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 from scheduler.events import StepEvent
 from scheduler.policy import SchedulerPolicy
-from scheduler.step import StepTimings
+from scheduler.step import BlockMove, StepTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class RunningRow:
     kind: what it did in this step: "prefill", "decode", "recompute", "padding" (static: padding computed only)
         or "idle" (running, but nothing was planned for it).
     held: True for a request of a static batch that has all its tokens and waits for the batch to end.
+    num_cached_tokens: tokens found in the prefix cache when it was last admitted, hence not computed.
     first_scheduled_time, first_token_time: None until it happened; never moved by a preemption.
     """
 
@@ -41,6 +42,7 @@ class RunningRow:
     kind: str
     held: bool
     block_ids: tuple[int, ...]
+    num_cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class RunningTable:
     kind: tuple[str, ...] = ()
     held: tuple[bool, ...] = ()
     block_ids: tuple[tuple[int, ...], ...] = ()
+    num_cached_tokens: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.request_id)
@@ -83,6 +86,8 @@ class WaitingRow:
     needed_blocks: KV blocks its admission asks for under the rule in force; free_blocks: what was usable then.
     blocked_by: request_id in front of it or holding what it needs; "" when nobody does.
     recompute_tokens: tokens to be computed again when it resumes.
+    swapped_blocks: blocks of it that lie in the host pool and will be copied back when it resumes; 0 = none.
+    fits_paged: it waits for memory, and would be let in now were blocks given out page by page (allocation "paged").
     """
 
     request_id: str
@@ -98,6 +103,8 @@ class WaitingRow:
     needed_blocks: int
     free_blocks: int
     blocked_by: str
+    swapped_blocks: int = 0
+    fits_paged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,8 @@ class WaitingTable:
     needed_blocks: tuple[int, ...] = ()
     free_blocks: tuple[int, ...] = ()
     blocked_by: tuple[str, ...] = ()
+    swapped_blocks: tuple[int, ...] = ()
+    fits_paged: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.request_id)
@@ -136,6 +145,7 @@ class RequestRecord:
     preempted_s: time between each eviction and the admission that followed it, summed.
     policy_version: in force when the request was first scheduled (0 = never scheduled).
     recompute_tokens, padding_tokens: tokens computed for it that were not useful work.
+    num_cached_tokens: tokens taken from the prefix cache, over all its admissions. swapped_blocks: moved out and in.
     num_prior_output_tokens: of num_output_tokens, those delivered in an earlier life of the runner. Where there are
         any, first_token_time is that of this life, so the record tells nothing about TTFT and TPOT.
     """
@@ -156,6 +166,8 @@ class RequestRecord:
     padding_tokens: int
     policy_version: int
     num_prior_output_tokens: int = 0
+    num_cached_tokens: int = 0
+    swapped_blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,9 @@ class Totals:
     """Counters since the scheduler was made. None of them ever goes down.
 
     submitted == finished + aborted + rejected + waiting + running holds at every snapshot (goal R2).
+    swapped_out_blocks, swapped_in_blocks: copied to and from the host pool. prefix_cache_queries, prefix_cache_hits:
+    tokens looked up and found, counted as vLLM counts them. refused_proposals: proposals of policies of one's own that
+    broke a rule and were replaced by the built-in choice.
     Tokens of real work: prefill + decode. recompute, padding and idle_slot_steps (free slots of a static batch while
     requests wait, one a slot and step) are waste, counted apart (fault F51).
     """
@@ -179,6 +194,54 @@ class Totals:
     padding_tokens: int = 0
     idle_slot_steps: int = 0
     output_tokens: int = 0
+    swapped_out_blocks: int = 0
+    swapped_in_blocks: int = 0
+    prefix_cache_queries: int = 0
+    prefix_cache_hits: int = 0
+    refused_proposals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Where the token slots of the KV pool are, after a step. Unit: token slots; shares are of ``num_blocks`` x
+    ``block_size``. The three wastes are those of Kwon et al., PagedAttention, SOSP 2023, section 3.1 and figure 2.
+
+    filled: hold a computed token (a shared block counts once). reserved: in owned blocks that hold no token yet, kept
+    for tokens to come or never used. internal: the empty rest of owned blocks that hold some tokens. external: in free
+    blocks that the allocator in force cannot give to the next request (the head of the queue, or, when nobody waits,
+    the smallest request it could be asked for), though there are enough of them together. 0 under "paged".
+    filled + reserved + internal == slots of the used blocks; external is a part of the free ones.
+    unusable_block_ids: the blocks behind ``external``.
+    """
+
+    filled: int = 0
+    reserved: int = 0
+    internal: int = 0
+    external: int = 0
+    unusable_block_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRecord:
+    """What one eviction cost, written once its victim has caught up with what it had computed before.
+
+    mode: "recompute" or "swap". evicted_at .. resumed_at: in the queue; resumed_at .. caught_up_at: computing again.
+    Seconds on the scheduler's clock, steps by id. recompute_tokens: computed again. moved_blocks: copied out plus in.
+    work_s: of the steps since the resume, the share of execute time that fell to its recomputed tokens (by token
+    count), or the time its blocks were being copied. The delay to the victim is caught_up_at - evicted_at.
+    """
+
+    request_id: str
+    mode: str
+    evicted_step: int
+    evicted_at: float
+    resumed_step: int
+    resumed_at: float
+    caught_up_step: int
+    caught_up_at: float
+    recompute_tokens: int
+    moved_blocks: int
+    work_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +258,10 @@ class StepSnapshot:
     allocated_tokens: token slots of all used blocks; filled_tokens: those that hold a computed token. Their
         difference is the internal fragmentation.
     records: requests that ended since the last snapshot.
+    memory: where the token slots are. num_host_blocks, num_used_host_blocks: the host pool of swapped requests.
+    cached_block_ids: free blocks whose content the prefix cache can still give out (they count as free).
+    shared_block_ids: blocks used by more than one request. swapped_out, swapped_in: the moves of this step.
+    resumes: evictions whose victim caught up in this step, with what they cost.
     """
 
     step_id: int
@@ -224,3 +291,11 @@ class StepSnapshot:
     filled_tokens: int
     totals: Totals
     timings: StepTimings = field(default_factory=StepTimings)
+    memory: MemoryUse = field(default_factory=MemoryUse)
+    num_host_blocks: int = 0
+    num_used_host_blocks: int = 0
+    cached_block_ids: tuple[int, ...] = ()
+    shared_block_ids: tuple[int, ...] = ()
+    swapped_out: tuple[BlockMove, ...] = ()
+    swapped_in: tuple[BlockMove, ...] = ()
+    resumes: tuple[ResumeRecord, ...] = ()

@@ -33,6 +33,8 @@ class ScheduleStep:
     block_tables: all KV block ids of the row, in order of position, long enough for the tokens of this step.
         Block ids start at 1; block 0 belongs to nobody and may be used as scratch for padding.
     sampling_ids: rows that sample a token, i.e. whose computed tokens reach all known tokens in this step.
+    swapped_out, swapped_in: copies the runner makes before it computes anything: first all moves out, then all in. A
+        request that is swapped in has ``positions_start`` at what it had computed.
     new, resumed, preempted: ids admitted the first time, admitted again, evicted in this step.
     finished: ids that ended (finished or aborted) since the last step; the runner drops what it keeps of them, before
         it looks at ``new``, since an id may be used again.
@@ -75,6 +77,8 @@ class StepTimings:
     sample_s: float = 0.0
     update_s: float = 0.0
     publish_s: float = 0.0
+    swap_out_s: float = 0.0
+    swap_in_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

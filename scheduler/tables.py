@@ -53,6 +53,7 @@ class RunningColumns:
             kind=_per_row(ids, kinds, "idle"),
             held=old.held,
             block_ids=block_ids,
+            num_cached_tokens=old.num_cached_tokens,
         )
         self._table = table
         life.members_changed = life.blocks_changed = False
@@ -71,6 +72,7 @@ class RunningColumns:
             first_token_time=tuple([seq.first_token_time for seq in running]),
             num_preemptions=tuple([seq.num_preemptions for seq in running]),
             held=tuple([seq.held for seq in running]),
+            num_cached_tokens=(0,) * len(running),
         )
 
 
@@ -115,6 +117,8 @@ class WaitingColumns:
             num_preemptions=tuple([seq.num_preemptions for seq in rows]),
             recompute_tokens=tuple([seq.high_water for seq in rows]),
             needed_blocks=tuple([must_fit(view, seq, min(seq.num_tokens, budget)) for seq in rows]),
+            swapped_blocks=(0,) * len(rows),
+            fits_paged=(False,) * len(rows),
         )
 
     @staticmethod
