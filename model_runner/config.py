@@ -16,7 +16,8 @@ class RunnerConfig:
     device: "auto", "cpu", "cuda" or "cuda:N". dtype: "auto", "float32" or "bfloat16".
     threads: torch threads, >= 0; 0 = chosen at start (all cores but one, so that the page keeps one).
     block_size: token slots of one KV block, >= 1. num_blocks: blocks in the pool, >= 1 (block 0, the scratch block, is
-        beside them). max_model_len: tokens of prompt and output together, >= 2; None = what the model and the pool
+        beside them). num_host_blocks: blocks in host memory for swapped requests, >= 0; 0 = nothing can be swapped.
+        max_model_len: tokens of prompt and output together, >= 2; None = what the model and the pool
         allow.
     seed: of the toy model's weights and of requests that bring no seed.
     """
@@ -27,5 +28,6 @@ class RunnerConfig:
     threads: int = 0
     block_size: int = 16
     num_blocks: int = 192
+    num_host_blocks: int = 64
     max_model_len: int | None = None
     seed: int = 0

@@ -204,7 +204,17 @@ class Engine:
         """A snapshot of the state between steps."""
         if self._error:
             self._last = replace(
-                self._last, new_tokens={}, events=(), records=(), preempted=(), resumed=(), new=(), finished=()
+                self._last,
+                new_tokens={},
+                events=(),
+                records=(),
+                preempted=(),
+                resumed=(),
+                new=(),
+                finished=(),
+                swapped_out=(),
+                swapped_in=(),
+                resumes=(),
             )
             snapshot = self._last
         else:

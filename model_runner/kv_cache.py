@@ -26,11 +26,12 @@ class CacheWrite:
 
 
 class KVCache:
-    """One tensor a layer for keys and one for values, addressed [1 + num_blocks, block_size, kv_heads, head_dim].
+    """Keys and values of each layer, addressed [1 + num_blocks, block_size, kv_heads, head_dim].
 
     In memory the heads of a page lie one after the other (the third index is slower than the second), so that the
     keys of one head in one page are a matrix which the decode kernel multiplies in place, without gathering pages
     first. Block ids of the scheduler (1 .. num_blocks) are page numbers; a slot is page * block_size + offset.
+    All layers lie in one tensor, so that a block can be taken out of all of them at once.
     """
 
     def __init__(
@@ -39,15 +40,16 @@ class KVCache:
         self.block_size = block_size
         self.num_pages = num_blocks + 1
         self.kv_heads = config.num_key_value_heads
-        shape = (self.num_pages, self.kv_heads, block_size, config.head_dim)
+        layers = config.num_hidden_layers
+        shape = (2 * layers, self.num_pages, self.kv_heads, block_size, config.head_dim)
         try:
-            self._keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
-            self._values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+            self._blocks = torch.zeros(shape, device=device, dtype=dtype)
         except (RuntimeError, MemoryError) as error:
             needed = bytes_per_token(config, dtype) * block_size * self.num_pages
             raise RunnerConfigError(
                 f"num_blocks is {num_blocks}; a KV cache of {needed / 2**20:.0f} MiB does not fit on {device}: {error}"
             ) from error
+        self._keys, self._values = list(self._blocks[:layers].unbind()), list(self._blocks[layers:].unbind())
 
     def keys(self, layer: int) -> torch.Tensor:
         """[pages, block_size, kv_heads, head_dim], a view."""
@@ -56,6 +58,10 @@ class KVCache:
     def values(self, layer: int) -> torch.Tensor:
         """[pages, block_size, kv_heads, head_dim], a view."""
         return self._values[layer].transpose(1, 2)
+
+    def block(self, block_id: int) -> torch.Tensor:
+        """[2 * layers, kv_heads, block_size, head_dim], a view: all that a block holds."""
+        return self._blocks[:, block_id]
 
     def plan_write(self, slots: torch.Tensor) -> CacheWrite:
         """slots: int64 [tokens]."""
@@ -77,13 +83,13 @@ class KVCache:
 
     def fill(self, value: float) -> None:
         """Overwrite everything; tests fill it with NaN to see whether a slot is read that nobody wrote."""
-        for pool in (*self._keys, *self._values):
-            pool.fill_(value)
+        self._blocks.fill_(value)
 
     def release(self) -> None:
         """Give the memory back."""
         self._keys.clear()
         self._values.clear()
+        self._blocks = self._blocks.new_empty(0)
 
 
 def bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:

@@ -27,7 +27,11 @@ EnginePhase = Literal["loading", "running", "idle", "paused", "failed", "stoppin
 
 
 class EngineInfo(msgspec.Struct, frozen=True):
-    """What the engine is, fixed for one life of the worker. Sizes in bytes, tokens and blocks."""
+    """What the engine is, fixed for one life of the worker. Sizes in bytes, tokens and blocks.
+
+    num_host_blocks, host_pool_bytes: the host pool of swapped requests, counted whole although its memory is taken
+    only when the first block moves.
+    """
 
     run_id: str
     pid: int
@@ -44,6 +48,8 @@ class EngineInfo(msgspec.Struct, frozen=True):
     weight_bytes: int
     torch_version: str
     is_toy: bool
+    num_host_blocks: int = 0
+    host_pool_bytes: int = 0
 
 
 class LoadProgress(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
 from model_runner.device import DeviceChoice, apply_threads, choose_device
 from model_runner.errors import RunnerConfigError
+from model_runner.host_pool import HostPool
 from model_runner.inputs import InputBuilder
 from model_runner.kv_cache import KVCache, bytes_per_token
 from model_runner.loader import LoadedModel, Progress, load_folder
@@ -20,7 +22,7 @@ from model_runner.model_config import ModelConfig
 from model_runner.sampler import Sampler
 from model_runner.tokenizer import Tokenizer
 from model_runner.toy import load_toy
-from scheduler import ScheduleStep, StepResult, StepTimings
+from scheduler import BlockMove, ScheduleStep, StepResult, StepTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class ModelInfo:
     weight_bytes: int
     torch_version: str
     is_toy: bool
+    num_host_blocks: int
+    host_pool_bytes: int
 
 
 class ModelRunner:
@@ -53,6 +57,7 @@ class ModelRunner:
         self._device = choice.device
         self._model = LlamaModel(loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress)
         self.cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
+        self._host = HostPool(self.cache, config.num_host_blocks)
         self._inputs = InputBuilder(config.block_size, max_model_len, choice.device)
         self._sampler = Sampler(self.eos_token_ids, config.seed)
         self.info = ModelInfo(
@@ -69,6 +74,8 @@ class ModelRunner:
             weight_bytes=self._model.weight_bytes,
             torch_version=torch.__version__,
             is_toy=loaded.is_toy,
+            num_host_blocks=config.num_host_blocks,
+            host_pool_bytes=self._host.num_bytes,
         )
 
     @property
@@ -94,32 +101,58 @@ class ModelRunner:
 
     @torch.inference_mode()
     def execute(self, step: ScheduleStep) -> StepResult:
-        """Compute a step and sample one token for each of ``step.sampling_ids``.
+        """Move blocks, compute, and sample one token for each of ``step.sampling_ids``.
 
-        Raises StepError when the step contradicts itself or names a request that was never new.
+        All moves out come before all moves in, for those may go to blocks that have just been emptied, and both before
+        anything is computed, because a block may have a new owner in the same step. Raises StepError when the step
+        contradicts itself or names a request that was never new.
         """
+        swap_out_s = self._timed_move(self._host.move_out, step.swapped_out)
+        swap_in_s = self._timed_move(self._host.move_in, step.swapped_in)
         started = time.perf_counter()
         self._sampler.drop(step.finished)
         self._sampler.add(step.new_requests)
         self._inputs.forget((*step.finished, *step.preempted))
         if step.is_empty:
-            return StepResult(step.step_id, {}, StepTimings(build_s=time.perf_counter() - started))
-        inputs = self._inputs.build(step)
-        built = time.perf_counter()
-        logits = self._model.forward(inputs, self.cache)
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        executed = time.perf_counter()
-        sampled = self._sampler.sample(step.sampling_ids, logits)
-        ended = time.perf_counter()
-        timings = StepTimings(build_s=built - started, execute_s=executed - built, sample_s=ended - executed)
+            built = executed = ended = time.perf_counter()
+            sampled: dict[str, int] = {}
+        else:
+            inputs = self._inputs.build(step)
+            built = time.perf_counter()
+            logits = self._model.forward(inputs, self.cache)
+            self._synchronize()
+            executed = time.perf_counter()
+            sampled = self._sampler.sample(step.sampling_ids, logits)
+            ended = time.perf_counter()
+        timings = StepTimings(
+            build_s=built - started,
+            execute_s=executed - built,
+            sample_s=ended - executed,
+            swap_out_s=swap_out_s,
+            swap_in_s=swap_in_s,
+        )
         return StepResult(step.step_id, sampled, timings)
 
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
         self.cache.release()
+        self._host.release()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _timed_move(self, move: Callable[[Sequence[BlockMove]], None], moves: Sequence[BlockMove]) -> float:
+        """Seconds the copies took; taking the host pool's memory, which happens once, is not counted among them."""
+        if not moves:
+            return 0.0
+        self._host.reserve()
+        started = time.perf_counter()
+        move(moves)
+        self._synchronize()
+        return time.perf_counter() - started
+
+    def _synchronize(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def _warm_up(self) -> None:
         """Every size of product, then a step of padding only: it runs every layer and leaves nothing behind."""
@@ -143,10 +176,10 @@ def resolve_max_model_len(config: RunnerConfig, model: ModelConfig) -> int:
 
     Raises RunnerConfigError naming the field that cannot be met.
     """
-    for name in ("block_size", "num_blocks"):
+    for name, least in (("block_size", 1), ("num_blocks", 1), ("num_host_blocks", 0)):
         value = getattr(config, name)
-        if value < 1:
-            raise RunnerConfigError(f"{name} is {value}; it must be 1 or more")
+        if value < least:
+            raise RunnerConfigError(f"{name} is {value}; it must be {least} or more")
     asked = config.max_model_len
     if asked is None:
         return max(2, min(model.max_position_embeddings, config.num_blocks * config.block_size))
