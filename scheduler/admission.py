@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -11,10 +10,6 @@ from scheduler.chunking import threshold_of
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
-
-OrderKey = tuple[float, float, str]
-Order = Callable[[SequenceView], OrderKey]
-"""Sort key of the queue, lowest first. It must not change while the request waits."""
 
 
 class Rule:
@@ -29,7 +24,6 @@ class Rule:
         return 0
 
 
-ORDERS: Final[Registry[Order]] = Registry("admission_order")
 RULES: Final[Registry[Rule]] = Registry("admission_rule")
 HEADS_OF_LINE: Final[Registry[bool]] = Registry("head_of_line")
 HEADS_OF_LINE.register("strict")(True)
@@ -41,33 +35,6 @@ MAX_PASSES: Final = 8
 
 MAX_SKIPPED: Final = 32
 """Under "skip" a step looks past at most this many requests that do not fit, so that a long queue costs no more."""
-
-
-@ORDERS.register("fcfs")
-def fcfs(seq: SequenceView) -> OrderKey:
-    """First come, first served; an evicted request comes back at the front (or the back) of the line."""
-    return (float(seq.rank), 0.0, "")
-
-
-@ORDERS.register("priority")
-def priority(seq: SequenceView) -> OrderKey:
-    """(priority, arrival, request_id), lower first, as vLLM. An evicted request goes back to its place by this key.
-
-    A running request is not evicted for a more urgent one that waits for a slot (fault F43): it waits.
-    """
-    return (float(seq.priority), seq.order_time, seq.request_id)
-
-
-@ORDERS.register("shortest_prompt")
-def shortest_prompt(seq: SequenceView) -> OrderKey:
-    """Fewest prompt tokens first; an evicted request comes back before all that never ran."""
-    return (-1.0 if seq.rank < 0 else float(seq.num_prompt_tokens), float(seq.rank), "")
-
-
-@ORDERS.register("shortest_job")
-def shortest_job(seq: SequenceView) -> OrderKey:
-    """Fewest tokens in all first, prompt + max_tokens; an evicted request comes back before all that never ran."""
-    return (-1.0 if seq.rank < 0 else float(seq.max_total_tokens + 1), float(seq.rank), "")
 
 
 class NextChunk(Rule):

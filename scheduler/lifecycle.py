@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from scheduler.admission import ORDERS
 from scheduler.block_pool import KVBlockPool
 from scheduler.event_log import EventLog
 from scheduler.metrics import Books, record_of, record_of_rejected
+from scheduler.ordering import ORDERS
 from scheduler.plan import Action, Admit, Evict, Grow, Release
 from scheduler.policy import SchedulerPolicy
 from scheduler.preemption import REQUEUES
 from scheduler.queue import WaitingQueue
+from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State
 
@@ -28,13 +29,15 @@ class Lifecycle:
     members_changed, blocks_changed: what the next snapshot must read anew.
     """
 
-    def __init__(self, policy: SchedulerPolicy, pool: KVBlockPool, log: EventLog, books: Books) -> None:
+    def __init__(
+        self, policy: SchedulerPolicy, pool: KVBlockPool, log: EventLog, books: Books, refusals: Refusals
+    ) -> None:
         self.pool = pool
         self.log = log
         self.books = books
         self.live: dict[str, Sequence] = {}
         self.running: list[Sequence] = []
-        self.waiting = WaitingQueue(ORDERS[policy.admission_order])
+        self.waiting = WaitingQueue(ORDERS[policy.admission_order], refusals)
         self.newly_queued: list[Sequence] = []
         self.num_held = 0
         self.num_decoding = 0

@@ -23,6 +23,7 @@ class Books:
         "preemptions",
         "prefill_tokens",
         "recompute_tokens",
+        "refused_proposals",
         "rejected",
         "steps",
         "submitted",
@@ -30,7 +31,7 @@ class Books:
 
     def __init__(self) -> None:
         self.steps = self.submitted = self.finished = self.aborted = self.rejected = 0
-        self.preemptions = self.idle_slot_steps = self.output_tokens = 0
+        self.preemptions = self.idle_slot_steps = self.output_tokens = self.refused_proposals = 0
         self.prefill_tokens = self.decode_tokens = self.recompute_tokens = self.padding_tokens = 0
 
     def totals(self) -> Totals:
@@ -48,6 +49,7 @@ class Books:
             padding_tokens=self.padding_tokens,
             idle_slot_steps=self.idle_slot_steps,
             output_tokens=self.output_tokens,
+            refused_proposals=self.refused_proposals,
         )
 
     def count_computed(self, seq: Sequence, start: int, num_tokens: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from scheduler.policy import SchedulerPolicy
+from scheduler.refusals import Refusals
 from scheduler.sequence import SequenceView
 
 
@@ -23,7 +24,8 @@ class StepView:
     """What the decisions may read at the start of a step.
 
     running: in the order in which the scheduler walks them (order of admission). block_limit: blocks that may be in
-    use under ``kv_block_limit``. num_used_blocks: blocks in use now.
+    use under ``kv_block_limit``. num_used_blocks: blocks in use now. refusals: where proposals of policies of one's
+    own that break a rule are noted.
     """
 
     policy: SchedulerPolicy
@@ -34,6 +36,7 @@ class StepView:
     block_limit: int
     num_used_blocks: int
     max_model_len: int
+    refusals: Refusals = field(default_factory=Refusals)
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold ``num_tokens`` tokens: the one rounding rule (faults F11, F12, F27)."""

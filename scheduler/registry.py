@@ -11,6 +11,22 @@ REGISTRIES: dict[str, Registry[Any]] = {}
 """Policy field -> its registry. Filled when the decision modules are imported."""
 
 
+class Choice:
+    """A value of a policy field that is an object of its own.
+
+    name: what the policy calls it. description: what it does and what it trades, in a sentence for the page; by
+    default the first line of the docstring. A choice is shared by every scheduler of the process: it keeps no state.
+    """
+
+    name: str = ""
+    description: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "description" not in cls.__dict__ and cls.__doc__:
+            cls.description = cls.__doc__.strip().partition("\n")[0]
+
+
 class Registry(Generic[T]):
     """The values one policy field can take, by name, in the order in which they were registered."""
 
@@ -32,6 +48,11 @@ class Registry(Generic[T]):
             return entry
 
         return add
+
+    def description(self, name: str) -> str:
+        """What a value says about itself, "" when it says nothing. Raises KeyError for an unknown name."""
+        text: str = getattr(self._entries[name], "description", "")
+        return text
 
     def __getitem__(self, name: str) -> T:
         return self._entries[name]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 from scheduler import static_batching as _static_batching  # noqa: F401  registers batching "static"
-from scheduler.admission import ORDERS
 from scheduler.allocation import output_limit
 from scheduler.assembly import assemble, deliver, undo
 from scheduler.block_pool import KVBlockPool
@@ -17,9 +16,11 @@ from scheduler.events import Number
 from scheduler.explain import Explainer
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
+from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.policy import SchedulerPolicy, limit_problems, problems
+from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence
 from scheduler.snapshot import StepSnapshot, Totals
@@ -71,7 +72,8 @@ class Scheduler:
         self._clock = clock
         self._books = Books()
         self._log = EventLog()
-        self._life = Lifecycle(policy, self.pool, self._log, self._books)
+        self._refusals = Refusals()
+        self._life = Lifecycle(policy, self.pool, self._log, self._books, self._refusals)
         self._explainer = Explainer(self._log)
         self._snapshots = SnapshotBuilder(snapshot_waiting_limit)
         self._step_id = 0
@@ -189,8 +191,11 @@ class Scheduler:
         self._apply_policy()
         first_event = len(log)
         self._end_held(now)
+        self._refusals.next_step()
+        life.waiting.next_step()
         draft = Draft(self._view())
         BATCHINGS[self._policy.batching](draft.view, draft)
+        self._refusals.report(log, self._books, now)
         new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
         life.note_passed(draft.passed)
         step = assemble(draft, life, self._step_id, now, new, resumed)
@@ -280,12 +285,14 @@ class Scheduler:
             block_limit=pool.num_blocks if limit is None else min(limit, pool.num_blocks),
             num_used_blocks=pool.num_used_blocks,
             max_model_len=self._max_model_len,
+            refusals=self._refusals,
         )
 
     def _snapshot(
         self, step: ScheduleStep | None, new_tokens: dict[str, int], now: float, timings: StepTimings
     ) -> StepSnapshot:
         view = self._view()
+        self._refusals.report(self._log, self._books, now)
         return self._snapshots.build(self._life, view, self._step_id, step, new_tokens, self._deferral, now, timings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from scheduler.request import Request
 
@@ -75,6 +75,7 @@ class Sequence:
     context_end: prompt plus tokens of an earlier life; computing below it is prefill, above it decode.
     decoding: it has sampled since it was admitted, so its next step is one token never computed before.
     static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
+    queue_key: its place in the waiting queue, as the order said when it was put there.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class Sequence:
         "preempted_at",
         "preempted_s",
         "priority",
+        "queue_key",
         "rank",
         "recompute_tokens",
         "request",
@@ -126,6 +128,7 @@ class Sequence:
         self.arrival_time = arrival_time
         self.order_time = arrival_time
         self.rank = rank
+        self.queue_key: Any = None
         self.token_ids: list[int] = [*request.prompt_token_ids, *request.prior_output_token_ids]
         self.num_prompt_tokens = len(request.prompt_token_ids)
         self.num_tokens = len(self.token_ids)

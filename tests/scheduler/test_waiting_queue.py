@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from scheduler import Request, SamplingParams, Scheduler, SchedulerPolicy, StepResult
-from scheduler.admission import ORDERS
+from scheduler.ordering import ORDERS
 from scheduler.queue import WaitingQueue
 from scheduler.sequence import Sequence
 
@@ -23,8 +23,8 @@ def sequence(number: int, priority: int = 0, prompt: int = 1, rank: int | None =
 @pytest.mark.parametrize("order", ORDERS.names())
 def test_the_queue_is_always_the_sorted_list_of_what_is_in_it(order: str) -> None:
     rng = random.Random(3)
-    key = ORDERS[order]
-    queue, model = WaitingQueue(key), []
+    key = ORDERS[order].key
+    queue, model = WaitingQueue(ORDERS[order]), []
     for number in range(1, 3_000):
         action = rng.random()
         if action < 0.55 or not model:
