@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 
@@ -13,10 +13,11 @@ from model_runner.config import RunnerConfig
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import sending_problem
-from model_runner.messages import Abort, Command, EngineSnapshot, Reply, SetPolicy, Step, Submit
+from model_runner.messages import Abort, Command, EngineSnapshot, Reply, SetPolicy, Step, Submit, Turn
 from model_runner.supervisor import Supervisor
 from model_runner.traffic import Arrival, TrafficSource, TrafficSpec
 from model_runner.views import ClientState, Mark, PolicyReply, RequestView, StepReply, SubmitOutcome
+from model_runner.watch import Watch
 from model_runner.worker_process import DEFAULT_COMMAND
 from scheduler import AbortOutcome, SamplingParams, SchedulerPolicy, problems
 
@@ -122,7 +123,7 @@ class RunnerClient:
 
     def submit(
         self,
-        prompt: str | Sequence[int],
+        prompt: str | Sequence[int] | Sequence[Turn],
         sampling: SamplingParams | None = None,
         *,
         priority: int = 0,
@@ -131,35 +132,54 @@ class RunnerClient:
     ) -> SubmitOutcome:
         """Take a request in; returns at once.
 
-        prompt: text, or token ids (chat then has no meaning). Accepted means that it will end exactly once: as
-        finished, aborted or rejected (what only the engine can judge, as a prompt longer than the pool, shows as
-        ``outcome`` "rejected" with its reason). It is accepted while the worker is down too, and runs afterwards.
+        prompt: text, or token ids, or the turns of a conversation (chat has a meaning for text only). Accepted means
+        that it will end exactly once: as finished, aborted or rejected (what only the engine can judge, as a prompt
+        longer than the pool, shows as ``outcome`` "rejected" with its reason). It is accepted while the worker is down
+        too, and runs afterwards.
         """
-        reason = self._submit_problem(prompt)
+        reason = self._unavailable
         if reason:
-            return SubmitOutcome(False, reasons=(reason,))
-        text = prompt if isinstance(prompt, str) else None
-        ids = None if isinstance(prompt, str) else tuple(prompt)
+            return SubmitOutcome(False, reasons=(reason,), refusal="unavailable")
         sampling = SamplingParams() if sampling is None else sampling
-        kept = Submit(0, "", sampling, text, ids, chat, priority)
-        reason = sending_problem(kept)
+        kept = _submit(prompt, sampling, chat, priority)
+        reason = _prompt_problem(kept) or sending_problem(kept)
         if reason:
-            return SubmitOutcome(False, reasons=(reason,))
+            return SubmitOutcome(False, reasons=(reason,), refusal="invalid")
         outcome = self._journal.add(kept, origin)
         self._supervisor.wake()
         return outcome
 
-    def _submit_problem(self, prompt: str | Sequence[int]) -> str:
+    @property
+    def _unavailable(self) -> str:
         state = self._supervisor.state
         if self._closed:
             return "the client is closed"
-        if state.phase == "failed":
-            return f"the runner has failed and must be restarted: {state.message}"
-        if len(prompt) == 0:
-            return "prompt: empty, at least one character or token is needed"
-        if len(prompt) > MAX_PROMPT_CHARS:
-            return f"prompt: {len(prompt)} characters or tokens, at most {MAX_PROMPT_CHARS} are allowed"
-        return ""
+        return f"the runner has failed and must be restarted: {state.message}" if state.phase == "failed" else ""
+
+    def watch(self, request_id: str, wake: Callable[[], None]) -> Watch | None:
+        """Hear of a request from its beginning; None when it is unknown or long gone.
+
+        wake: called from the client's thread when there is news; it must neither block nor call back. After the news
+        with an ``outcome`` there is none. ``unwatch`` ends it earlier.
+        """
+        watch = Watch(request_id, wake)
+        return watch if self._journal.watch(watch) else None
+
+    def unwatch(self, watch: Watch) -> None:
+        """No more news are wanted."""
+        self._journal.unwatch(watch)
+
+    def observe(self, observer: Callable[[EngineSnapshot], None]) -> None:
+        """Show every snapshot from now on to this function, on the client's thread, in order and each once.
+
+        It must be quick. One that raises is logged and goes on being called.
+        """
+        self._supervisor.observe(observer)
+
+    def abandon(self, request_id: str) -> None:
+        """As ``abort``, without waiting for the engine's answer: nobody reads it any more."""
+        if self._journal.status(request_id) == "unfinished" and not self._journal.abort_asked(request_id):
+            self._supervisor.ask(Abort(0, request_id))
 
     def abort(self, request_id: str | None = None) -> AbortOutcome:
         """End one request, or all unfinished ones with None."""
@@ -230,6 +250,26 @@ class RunnerClient:
         states = dict.fromkeys(latest.step.running.request_id, "running")
         states.update(zip(latest.step.waiting.request_id, latest.step.waiting.status, strict=True))
         return states
+
+
+def _submit(
+    prompt: str | Sequence[int] | Sequence[Turn], sampling: SamplingParams, chat: bool, priority: int
+) -> Submit:
+    if isinstance(prompt, str):
+        return Submit(0, "", sampling, prompt, None, chat, priority)
+    turns = tuple(item for item in prompt if isinstance(item, Turn))
+    if turns:
+        return Submit(0, "", sampling, None, None, True, priority, turns=turns)
+    return Submit(0, "", sampling, None, tuple(item for item in prompt if not isinstance(item, Turn)), chat, priority)
+
+
+def _prompt_problem(kept: Submit) -> str:
+    size = len(kept.prompt_text or kept.prompt_token_ids or ()) + sum(len(turn.content) for turn in kept.turns)
+    if size == 0 and not kept.turns:
+        return "prompt: empty, at least one character or token is needed"
+    if size > MAX_PROMPT_CHARS:
+        return f"prompt: {size} characters or tokens, at most {MAX_PROMPT_CHARS} are allowed"
+    return ""
 
 
 _NO_ANSWER = f"the engine has not answered within {ANSWER_TIMEOUT_S:g} s; what it does next shows in the snapshots"

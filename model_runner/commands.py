@@ -71,15 +71,11 @@ class CommandHandler:
 
     def _prompt_token_ids(self, command: Submit) -> tuple[int, ...] | str:
         """The prompt as token ids, or the sentence that says what is wrong with it."""
-        if (command.prompt_text is None) == (command.prompt_token_ids is None):
-            return "prompt_text, prompt_token_ids: exactly one of them must be given"
-        if command.prompt_text is not None:
-            if len(command.prompt_text) > MAX_PROMPT_CHARS:
-                return f"prompt_text: {len(command.prompt_text)} characters, at most {MAX_PROMPT_CHARS} are allowed"
-            try:
-                return tuple(self._tokenizer.encode(command.prompt_text, chat=command.chat))
-            except (RunnerError, ValueError) as error:
-                return f"prompt_text: not encodable ({error})"
+        given = (command.prompt_text is not None, command.prompt_token_ids is not None, bool(command.turns))
+        if sum(given) != 1:
+            return "prompt_text, prompt_token_ids, turns: exactly one of them must be given"
+        if command.prompt_token_ids is None:
+            return self._encoded(command)
         vocab_size = self._tokenizer.vocab_size
         for name, ids in (
             ("prompt_token_ids", command.prompt_token_ids or ()),
@@ -89,6 +85,18 @@ class CommandHandler:
                 if not 0 <= token_id < vocab_size:
                     return f"{name}[{position}]: {token_id} is no token, ids are 0 to {vocab_size - 1}"
         return command.prompt_token_ids or ()
+
+    def _encoded(self, command: Submit) -> tuple[int, ...] | str:
+        name = "turns" if command.turns else "prompt_text"
+        num_chars = len(command.prompt_text or "") + sum(len(turn.content) for turn in command.turns)
+        if num_chars > MAX_PROMPT_CHARS:
+            return f"{name}: {num_chars} characters, at most {MAX_PROMPT_CHARS} are allowed"
+        try:
+            if command.turns:
+                return self._tokenizer.encode_chat([(turn.role, turn.content) for turn in command.turns])
+            return tuple(self._tokenizer.encode(command.prompt_text or "", chat=command.chat))
+        except (RunnerError, ValueError) as error:
+            return f"{name}: not encodable ({error})"
 
     def abort(self, command: Abort, step_id: int) -> Reply:
         """End one request, or all; ``kind`` is the outcome's, of several "aborted" when any was."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from model_runner.conversation import Heard
@@ -10,10 +12,12 @@ from model_runner.health import StallWatch, live_phase
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import CaughtUp, Received
-from model_runner.messages import SetPolicy, Submit
+from model_runner.messages import EngineSnapshot, SetPolicy, Submit
 from model_runner.traffic import TrafficClock
 from model_runner.views import ClientPhase
 from scheduler import SchedulerPolicy
+
+_log = logging.getLogger(__name__)
 
 WORKS_AFTER_S = 5.0
 _GAP_TEXT = "this reader was too slow; some steps are not shown, no token is missing"
@@ -22,14 +26,15 @@ _GAP_TEXT = "this reader was too slow; some steps are not shown, no token is mis
 class Follower:
     """Writes history and journal. One thread; ``is_live``, ``heard_at`` and ``policy`` may be read from any.
 
-    policy: in force, or that of the next start. heard_at: monotonic seconds of the newest snapshot, None before the
-    first.
+    policy: in force, or that of the next start. observers: called with every snapshot. heard_at: monotonic seconds of
+    the newest snapshot, None before the first.
     """
 
     def __init__(self, history: History, journal: Journal, policy: SchedulerPolicy) -> None:
         self.policy = policy
         self.heard_at: float | None = None
         self.traffic: TrafficClock | None = None
+        self.observers: tuple[Callable[[EngineSnapshot], None], ...] = ()
         self._history = history
         self._journal = journal
         self._stall = StallWatch()
@@ -90,6 +95,7 @@ class Follower:
         snapshot = received.snapshot
         self.heard_at = now
         self._history.add(snapshot, received.num_bytes)
+        self._show_observers(snapshot)
         self._stall.observe(snapshot, now)
         if snapshot.step.policy.version >= self.policy.version:
             self.policy = snapshot.step.policy
@@ -99,6 +105,14 @@ class Follower:
                 self.traffic.start_run(snapshot.engine_time)
             if self._restart_text:
                 self._history.mark("restart", self._restart_text)
+
+    def _show_observers(self, snapshot: EngineSnapshot) -> None:
+        for observer in self.observers:
+            try:
+                observer(snapshot)
+            except Exception:
+                # Whoever merely looks must not end the thread that keeps the requests of all.
+                _log.exception("an observer failed at step %d", snapshot.step.step_id)
 
     def advance_traffic(self) -> None:
         """Let the traffic's clock follow the engine's."""

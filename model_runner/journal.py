@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit
+from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit, Turn
 from model_runner.views import RequestView, SubmitOutcome
+from model_runner.watch import News, Watch
 from scheduler import RequestRecord, SamplingParams
 
 MAX_UNFINISHED = 1_000
@@ -29,10 +30,12 @@ class _Entry:
     chat: bool
     prompt_text: str | None
     prompt_token_ids: tuple[int, ...] | None
+    turns: tuple[Turn, ...] = ()
     submitted_at: float = field(default_factory=time.time)
     tokens: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     given_text: bool = False
+    accepted: bool = False
     model: str = ""
     sent: bool = False
     age_s: float = 0.0
@@ -45,7 +48,7 @@ class _Entry:
 
 
 class Journal:
-    """Thread-safe; every method takes the lock once and calls nothing outside."""
+    """Thread-safe; every method takes the lock once and calls nothing outside but the watches."""
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class Journal:
         self._lock = threading.Lock()
         self._unfinished: dict[str, _Entry] = {}
         self._ended: dict[str, _Entry] = {}
+        self._watches: dict[str, list[Watch]] = {}
         self._unsent = 0
         self._count = 0
 
@@ -78,7 +82,7 @@ class Journal:
         with self._lock:
             if len(self._unfinished) >= self._max_unfinished:
                 reason = f"requests: {len(self._unfinished)} are unfinished, at most {self._max_unfinished} are taken"
-                return SubmitOutcome(False, reasons=(reason,))
+                return SubmitOutcome(False, reasons=(reason,), refusal="full")
             sampling = submit.sampling
             if sampling.seed is None:
                 # Drawn here: a worker that dies before its answer came must not change what is sampled.
@@ -93,7 +97,8 @@ class Journal:
                 submit.chat,
                 submit.prompt_text,
                 submit.prompt_token_ids,
-                given_text=submit.prompt_text is not None,
+                submit.turns,
+                given_text=submit.prompt_token_ids is None,
                 counted_from=self._monotonic(),
             )
             self._unsent += 1
@@ -112,6 +117,8 @@ class Journal:
                 if len(commands) >= limit:
                     break
                 if not entry.sent:
+                    if entry.model != model and entry.tokens:
+                        self._tell(entry, begun_again=True)
                     commands.append(_submit(entry, model, entry.age_s + self._monotonic() - entry.counted_from))
             return commands
 
@@ -140,6 +147,8 @@ class Journal:
                 self._end(entry, "finished", "; ".join(reply.reasons))
             else:
                 entry.prompt_token_ids = reply.prompt_token_ids
+                entry.accepted = True
+                self._tell(entry)
 
     def apply(self, snapshot: EngineSnapshot) -> None:
         """Take tokens, texts and ends of the next snapshot."""
@@ -151,6 +160,9 @@ class Journal:
             for request_id, text in snapshot.text_deltas.items():
                 if request_id in self._unfinished:
                     self._unfinished[request_id].pieces.append(text)
+            for request_id in self._watches.keys() & (snapshot.step.new_tokens.keys() | snapshot.text_deltas.keys()):
+                if request_id in self._unfinished:
+                    self._tell(self._unfinished[request_id], snapshot.text_deltas.get(request_id, ""))
             for record in snapshot.step.records:
                 entry = self._unfinished.get(record.request_id)
                 if entry is not None:
@@ -164,8 +176,10 @@ class Journal:
                 entry = self._unfinished.get(state.request_id)
                 if entry is None:
                     continue
+                known = sum(map(len, entry.pieces))
                 entry.tokens = list(state.output_token_ids)
                 entry.pieces = [state.text]
+                self._tell(entry, state.text[known:])
                 if state.ended:
                     entry.record = records.get(state.request_id)
                     self._end(entry, state.ended, entry.record.reason if entry.record else "")
@@ -180,6 +194,31 @@ class Journal:
             for entry in ended:
                 self._end(entry, "aborted", "")
             return tuple(entry.request_id for entry in ended)
+
+    def watch(self, watch: Watch) -> bool:
+        """Tell this reader all there is of its request and all that comes; False when it is unknown."""
+        with self._lock:
+            entry = self._unfinished.get(watch.request_id) or self._ended.get(watch.request_id)
+            if entry is None:
+                return False
+            if entry.accepted or entry.outcome:
+                watch.put(_news(entry, "".join(entry.pieces)))
+            if not entry.outcome:
+                self._watches.setdefault(watch.request_id, []).append(watch)
+            return True
+
+    def unwatch(self, watch: Watch) -> None:
+        """This reader wants to hear no more."""
+        with self._lock:
+            watches = self._watches.get(watch.request_id, [])
+            if watch in watches:
+                watches.remove(watch)
+            if not watches:
+                self._watches.pop(watch.request_id, None)
+
+    def _tell(self, entry: _Entry, text: str = "", *, begun_again: bool = False) -> None:
+        for watch in self._watches.get(entry.request_id, ()):
+            watch.put(News(begun_again=True) if begun_again else _news(entry, text))
 
     def status(self, request_id: str) -> str:
         """ "unfinished", "ended" or "unknown"."""
@@ -223,6 +262,8 @@ class Journal:
         entry.outcome, entry.reason = outcome, reason
         if not entry.sent:
             self._unsent -= 1
+        self._tell(entry)
+        self._watches.pop(entry.request_id, None)
         del self._unfinished[entry.request_id]
         self._ended[entry.request_id] = entry
         while len(self._ended) > self._kept_ended:
@@ -243,9 +284,14 @@ def _submit(entry: _Entry, model: str, age_s: float) -> Submit:
         prompt_token_ids=entry.prompt_token_ids,
         chat=entry.chat,
         priority=entry.priority,
+        turns=() if by_ids else entry.turns,
         prior_output_token_ids=tuple(entry.tokens),
         age_s=age_s,
     )
+
+
+def _news(entry: _Entry, text: str) -> News:
+    return News(text, len(entry.tokens), len(entry.prompt_token_ids or ()), entry.outcome, entry.reason)
 
 
 def _view(entry: _Entry, states: Mapping[str, str]) -> RequestView:
@@ -255,7 +301,7 @@ def _view(entry: _Entry, states: Mapping[str, str]) -> RequestView:
     return RequestView(
         request_id=entry.request_id,
         origin=entry.origin,
-        prompt_text=entry.prompt_text or "",
+        prompt_text=entry.prompt_text or "\n".join(f"{turn.role}: {turn.content}" for turn in entry.turns),
         num_prompt_tokens=len(entry.prompt_token_ids or ()),
         text=entry.pieces[0] if entry.pieces else "",
         tokens=tuple(entry.tokens),

@@ -87,9 +87,18 @@ class EngineSnapshot(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Submit(msgspec.Struct, frozen=True, tag="submit"):
-    """Take a request in. Either prompt_text or prompt_token_ids. chat: wrap the text in the model's chat template.
+class Turn(msgspec.Struct, frozen=True):
+    """One message of a conversation. role: "system", "user" or "assistant"."""
 
+    role: str
+    content: str
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit"):
+    """Take a request in. Exactly one of prompt_text, prompt_token_ids and turns.
+
+    chat: wrap prompt_text in the model's chat template, as a conversation of one user's turn. turns: a conversation of
+        several, always in the chat template; the answer is the next turn.
     prior_output_token_ids: tokens delivered in an earlier life of the worker; they are not delivered again.
     age_s: seconds since it arrived, on the engine's clock and while no engine was there, >= 0: queue time and TTFT of a
         request that outlived a worker count from its true arrival.
@@ -104,6 +113,7 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     priority: int = 0
     prior_output_token_ids: tuple[int, ...] = ()
     age_s: float = 0.0
+    turns: tuple[Turn, ...] = ()
 
 
 class Abort(msgspec.Struct, frozen=True, tag="abort"):

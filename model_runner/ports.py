@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from model_runner.messages import EngineSnapshot, Reply
@@ -37,6 +37,9 @@ class EngineTokenizer(Protocol):
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
         """Token ids of a text; chat: as the user's turn in the model's chat template, ready for the answer."""
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Token ids of a conversation of (role, content), in the model's chat template, ready for the answer."""
 
     def detokenizer(self) -> Detokenizer:
         """A new incremental decoder."""

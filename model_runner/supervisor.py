@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from model_runner.follower import Follower
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import SchemaError
-from model_runner.messages import Command, Reply, SetPolicy, Shutdown
+from model_runner.messages import Command, EngineSnapshot, Reply, SetPolicy, Shutdown
 from model_runner.restarts import MAX_START_FAILURES, StartLuck
 from model_runner.traffic import TrafficClock, TrafficSource
 from model_runner.views import ClientPhase, ClientState
@@ -137,6 +137,10 @@ class Supervisor:
         """End this worker, start one with another configuration, go on with what is unfinished."""
         self._inbox.put(config)
         self._waker.wake()
+
+    def observe(self, observer: Callable[[EngineSnapshot], None]) -> None:
+        """Show every snapshot from now on to this function, on the supervisor's thread."""
+        self._follower.observers = (*self._follower.observers, observer)
 
     def wake(self) -> None:
         """Look at the journal now."""

@@ -16,6 +16,7 @@ from model_runner.errors import ModelFormatError, TokenizerError
 
 CHATML_START = "<|im_start|>"
 CHATML_END = "<|im_end|>"
+_NO_CHAT = "this model brings no chat template; give a plain prompt instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ class Tokenizer(ABC):
         """Token ids of a text; chat: as the user's turn of a chat, followed by the start of the answer.
 
         Raises TokenizerError when the text has no tokens in this model.
+        """
+
+    @abstractmethod
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Token ids of a conversation of (role, content), followed by the start of the answer.
+
+        Raises TokenizerError when the model brings no chat template: its own cannot be guessed.
         """
 
     @abstractmethod
@@ -96,12 +104,18 @@ class BytePairTokenizer(Tokenizer):
         return self._chat is not None and {CHATML_START, CHATML_END} <= self._special.keys()
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
-        if not chat or not self.has_chat or self._chat is None:
-            return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        if chat and self.has_chat:
+            return self.encode_chat([("user", text)])
+        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        if self._chat is None or not self.has_chat:
+            raise TokenizerError(_NO_CHAT)
         ids: list[int] = []
-        if self._chat.system:
+        if self._chat.system and turns[0][0] != "system":
             ids += self._turn("system", self._chat.system)
-        ids += self._turn("user", text)
+        for role, content in turns:
+            ids += self._turn(role, content)
         return (*ids, self._special[CHATML_START], *self._plain("assistant\n"))
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -146,8 +160,14 @@ class ByteTokenizer(Tokenizer):
         return True
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
-        ids = tuple(text.encode("utf-8", "replace"))
-        return (self.START, *ids, self.END, self.START) if chat else ids
+        return self.encode_chat([("user", text)]) if chat else tuple(text.encode("utf-8", "replace"))
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Who speaks is not told: the toy understands nothing anyway."""
+        ids: list[int] = []
+        for _, content in turns:
+            ids += (self.START, *content.encode("utf-8", "replace"), self.END)
+        return (*ids, self.START)
 
     def token_bytes(self, token_id: int) -> bytes:
         return bytes((token_id,)) if 0 <= token_id < self.START else b""
@@ -170,6 +190,9 @@ class TokenIdTokenizer(Tokenizer):
                 )
             ids.append(int(word))
         return tuple(ids)
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        raise TokenizerError(_NO_CHAT)
 
     def token_bytes(self, token_id: int) -> bytes:
         return f"{token_id} ".encode()

@@ -49,11 +49,16 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class SubmitOutcome:
-    """Answer to ``submit``. Accepted means: it is in the journal and will be answered exactly once."""
+    """Answer to ``submit``. Accepted means: it is in the journal and will be answered exactly once.
+
+    refusal: why not, for programs: "invalid" (it can never be taken), "full" (too many are unfinished, try later) or
+    "unavailable" (no engine, and none to come by itself); "" when accepted.
+    """
 
     accepted: bool
     request_id: str = ""
     reasons: tuple[str, ...] = ()
+    refusal: Literal["", "invalid", "full", "unavailable"] = ""
 
 
 @dataclass(frozen=True, slots=True)
