@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from scheduler.allocation import ALLOCATORS
+from scheduler.allocation import blocks_for, longest_run, place
 from scheduler.chunking import threshold_of
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.registry import Registry
@@ -62,16 +62,12 @@ class WorstCase(Rule):
 
     def promised_blocks(self, view: StepView, draft: Draft) -> int:
         """What running requests lack to their own worst case."""
-        return sum(max(0, _blocks(view, row, row.max_total_tokens) - draft.blocks_of(row)) for row in draft.running)
+        return sum(max(0, blocks_for(view, row, row.max_total_tokens) - draft.blocks_of(row)) for row in draft.running)
 
 
 RULES.register("next_chunk")(NextChunk())
 RULES.register("full_sequence")(FullSequence())
 RULES.register("worst_case")(WorstCase())
-
-
-def _blocks(view: StepView, seq: SequenceView, num_tokens: int) -> int:
-    return ALLOCATORS[view.policy.allocation].blocks_for(view, seq, num_tokens)
 
 
 def watermark_blocks(view: StepView, draft: Draft) -> int:
@@ -84,7 +80,7 @@ def watermark_blocks(view: StepView, draft: Draft) -> int:
 
 def must_fit(view: StepView, seq: SequenceView, num_tokens: int) -> int:
     """Blocks the rule in force asks for a request that would start with ``num_tokens`` tokens."""
-    return _blocks(view, seq, RULES[view.policy.admission_rule].tokens(seq, num_tokens))
+    return blocks_for(view, seq, RULES[view.policy.admission_rule].tokens(seq, num_tokens))
 
 
 def admit_waiting(view: StepView, draft: Draft) -> None:
@@ -103,7 +99,8 @@ def admit_waiting(view: StepView, draft: Draft) -> None:
             num_tokens = first_chunk(view, draft, seq)
             verdict = memory_verdict(view, draft, seq, num_tokens) if num_tokens else _uncut(draft, seq)
         if verdict is None:
-            draft.admit(seq, _blocks(view, seq, seq.num_computed_tokens + num_tokens))
+            count = blocks_for(view, seq, seq.num_computed_tokens + num_tokens)
+            draft.admit(seq, count, first_block=place(view, draft, count))
             draft.plan(seq, num_tokens)
             for deferral in skipped:
                 draft.passed[deferral.request_id] += 1
@@ -181,13 +178,18 @@ def first_chunk(view: StepView, draft: Draft, seq: SequenceView) -> int:
 
 
 def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Deferral | None:
-    """None when the blocks that the rule asks for are there, else the reason with its numbers."""
+    """None when the blocks that the rule asks for are there, else the reason with its numbers.
+
+    Free blocks that are enough together, but in no run the allocator can use, are ``allocator_fragmented``.
+    """
     needed = must_fit(view, seq, num_tokens)
     free = draft.free_for_admission - RULES[view.policy.admission_rule].promised_blocks(view, draft)
     watermark = watermark_blocks(view, draft)
+    reason, run = "kv_capacity" if needed > free else "watermark", 0
     if needed + watermark <= free:
-        return None
-    reason = "kv_capacity" if needed > free else "watermark"
+        if not view.free_map or place(view, draft, needed) is not None:
+            return None
+        reason, run = "allocator_fragmented", longest_run(draft.free_map)
     holder = max(draft.running, key=draft.blocks_of, default=None)
     return Deferral(
         reason,
@@ -197,5 +199,6 @@ def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: 
         watermark_blocks=watermark,
         budget_left=draft.budget,
         blocked_by="" if holder is None else holder.request_id,
+        longest_run=run,
         whole_queue=False,
     )

@@ -1,40 +1,118 @@
-"""Allocation: how many KV blocks a request needs, and when.
+"""Allocation: how many KV blocks a request needs, when, and where they lie.
 
 Every allocator answers from the same rounding rule, and admission, growth and rejection all ask the allocator, so that
-"it fits" and "it gets it" cannot disagree (faults F11, F12).
+"it fits" and "it gets it" cannot disagree (faults F11, F12). A request keeps the allocator it was let in with.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from scheduler.block_pool import KVBlockPool
-from scheduler.plan import StepView
-from scheduler.registry import Registry
+from scheduler.plan import Draft, StepView
+from scheduler.registry import Choice, Registry
 from scheduler.request import Request
 from scheduler.sequence import SequenceView
 
 
-class Allocator(Protocol):
-    """A way of giving out blocks."""
+class Allocator(Choice):
+    """A way of giving out blocks.
+
+    contiguous: its requests own one run of consecutive block ids, taken whole when they are let in, and never grow.
+    ``blocks_for`` must then hold ``max_total_tokens`` whatever is asked, and never exceed the pool, so that a request
+    alone always fits.
+    """
+
+    contiguous = False
 
     def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
         """Blocks the request owns when its first ``num_tokens`` tokens are in the cache."""
-        ...
+        raise NotImplementedError
+
+    def alignment(self, count: int) -> int:
+        """A run of ``count`` blocks begins at a multiple of this, counting blocks from 0 (block id - 1); at most
+        ``count``. 1 = anywhere."""
+        return 1
+
+    def place(self, free: bytes, count: int) -> int | None:
+        """Block id where a run of ``count`` blocks shall begin, None when no run will do: here the first that does.
+
+        free: one byte a block id, 1 = free. Asked of contiguous allocators only.
+        """
+        run, step = b"\1" * count, self.alignment(count)
+        block = free.find(run)
+        while block > 0 and (block - 1) % step:
+            block = free.find(run, block + step - (block - 1) % step)
+        return block if block > 0 else None
 
 
 ALLOCATORS: Final[Registry[Allocator]] = Registry("allocation")
 
 
-class Paged:
+class Paged(Allocator):
     """Blocks on demand: a new one when the last is full (vLLM's PagedAttention). Waste only in the last block."""
+
+    name = "paged"
 
     def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
         """ceil(num_tokens / block_size)."""
         return view.blocks_for(num_tokens)
 
 
-ALLOCATORS.register("paged")(Paged())
+class ReserveMax(Allocator):
+    """One run for the longest sequence the model takes, for every request: Orca (Max) of the PagedAttention paper."""
+
+    name = "reserve_max"
+    contiguous = True
+
+    def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
+        """The blocks of max_model_len tokens, cut to the pool, where a request that fits alone fits all the same."""
+        return min(view.blocks_for(view.max_model_len), view.num_blocks)
+
+
+class Buddy(Allocator):
+    """One run whose length is a power of two and which begins at a multiple of it: Orca (Pow2), a buddy allocator."""
+
+    name = "buddy"
+    contiguous = True
+
+    def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
+        """The power of two from prompt + max_tokens - 1 tokens up. One above the pool is cut to the pool, all of it."""
+        return min(1 << (view.blocks_for(seq.max_total_tokens) - 1).bit_length(), view.num_blocks)
+
+    def alignment(self, count: int) -> int:
+        """Its own size, so that freed neighbours make a run of twice the size again."""
+        return count
+
+
+class Exact(Allocator):
+    """One run for prompt and output, and no more: Orca (Oracle), which knows the output length; here, max_tokens."""
+
+    name = "exact"
+    contiguous = True
+
+    def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
+        """The blocks of prompt + max_tokens - 1 tokens: the last token is never computed."""
+        return view.blocks_for(seq.max_total_tokens)
+
+
+for _allocator in (Paged(), ReserveMax(), Buddy(), Exact()):
+    ALLOCATORS.register(_allocator.name)(_allocator)
+
+
+def blocks_for(view: StepView, seq: SequenceView, num_tokens: int) -> int:
+    """Blocks a request owns for its first ``num_tokens`` tokens: by its own allocator, or by the one in force."""
+    return ALLOCATORS[seq.allocation or view.policy.allocation].blocks_for(view, seq, num_tokens)
+
+
+def place(view: StepView, draft: Draft, count: int) -> int | None:
+    """Where the allocator in force puts a run of ``count`` blocks; None when it cannot, or leaves it to the pool."""
+    return ALLOCATORS[view.policy.allocation].place(bytes(draft.free_map), count) if draft.free_map else None
+
+
+def longest_run(free: bytearray) -> int:
+    """Most free blocks in a row."""
+    return max(map(len, free.split(b"\0")))
 
 
 def output_limit(request: Request, pool: KVBlockPool, max_model_len: int) -> tuple[int, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler import admission, chunking, preemption
-from scheduler.allocation import ALLOCATORS
+from scheduler.allocation import blocks_for
 from scheduler.plan import Blocked, Draft, Evict, StepView
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
@@ -37,9 +37,8 @@ def plan_all_decodes(view: StepView, draft: Draft, rows: Sequence[SequenceView])
     """
     if len(rows) > draft.budget or draft.evicted:
         return False
-    allocator = ALLOCATORS[view.policy.allocation]
     full = [seq for seq in rows if seq.num_computed_tokens == seq.capacity]
-    needs = [allocator.blocks_for(view, seq, seq.num_computed_tokens + 1) - len(seq.block_table) for seq in full]
+    needs = [blocks_for(view, seq, seq.num_computed_tokens + 1) - len(seq.block_table) for seq in full]
     if sum(needs) > draft.free_blocks:
         return False
     for seq, needed in zip(full, needs, strict=True):
@@ -79,8 +78,7 @@ def make_room(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) 
 
     Held rows of a static batch end first: they have all their tokens. Then the victim rule decides, again and again.
     """
-    allocator = ALLOCATORS[view.policy.allocation]
-    needed = allocator.blocks_for(view, seq, seq.num_computed_tokens + num_tokens) - draft.blocks_of(seq)
+    needed = blocks_for(view, seq, seq.num_computed_tokens + num_tokens) - draft.blocks_of(seq)
     while needed > draft.free_blocks:
         held = next((row for row in draft.running if row.held), None)
         if held is not None:

@@ -46,6 +46,7 @@ class Explainer:
         self._blocked = {each.seq.request_id for each in blocked}
 
     def _defer(self, request_id: str, reason: str, blocked_by: str, deferral: Deferral, now: float) -> None:
+        run = {"longest_run": deferral.longest_run} if reason == "allocator_fragmented" else {}
         self._log.add(
             "deferred",
             request_id,
@@ -56,4 +57,5 @@ class Explainer:
             blocked_by=blocked_by,
             watermark_blocks=deferral.watermark_blocks,
             budget_left=deferral.budget_left,
+            **run,
         )

@@ -137,7 +137,7 @@ class Lifecycle:
             seq = self.live[action.request_id]
             match action:
                 case Grow():
-                    self._give_blocks(seq, action.num_blocks)
+                    self._give_blocks(seq, action)
                 case Evict():
                     self._evict(seq, action, policy, now)
                 case Admit():
@@ -152,13 +152,18 @@ class Lifecycle:
         for request_id, count in passed.items():
             self.live[request_id].num_passed = count
 
-    def _give_blocks(self, seq: Sequence, count: int) -> None:
-        seq.block_table += self.pool.allocate(seq.request_id, count)
+    def _give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
+        if action.block_ids:
+            self.pool.take(seq.request_id, action.block_ids)
+            seq.block_table += action.block_ids
+        else:
+            seq.block_table += self.pool.allocate(seq.request_id, action.num_blocks)
         seq.capacity = len(seq.block_table) * self.pool.block_size
         self.blocks_changed = True
 
     def _leave_batch(self, seq: Sequence) -> None:
         self.pool.free(seq.request_id, seq.block_table)
+        seq.allocation = ""
         seq.block_table = ()
         seq.capacity = 0
         seq.num_computed_tokens = 0
@@ -183,11 +188,12 @@ class Lifecycle:
             seq.policy_version = policy.version
         seq.state = State.RUNNING
         seq.num_passed = 0
+        seq.allocation = policy.allocation
         seq.static_length = action.static_length
         seq.slot = self._take_slot()
         self.running.append(seq)
         self.members_changed = True
-        self._give_blocks(seq, action.num_blocks)
+        self._give_blocks(seq, action)
         self.log.add(
             kind,
             seq.request_id,

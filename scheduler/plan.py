@@ -25,7 +25,8 @@ class StepView:
 
     running: in the order in which the scheduler walks them (order of admission). block_limit: blocks that may be in
     use under ``kv_block_limit``. num_used_blocks: blocks in use now. refusals: where proposals of policies of one's
-    own that break a rule are noted.
+    own that break a rule are noted. free_map: one byte a block id, 1 = free; empty unless the allocator in force places
+    its blocks itself.
     """
 
     policy: SchedulerPolicy
@@ -37,6 +38,7 @@ class StepView:
     num_used_blocks: int
     max_model_len: int
     refusals: Refusals = field(default_factory=Refusals)
+    free_map: bytes = b""
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold ``num_tokens`` tokens: the one rounding rule (faults F11, F12, F27)."""
@@ -45,10 +47,11 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """Give a running request ``num_blocks`` more blocks."""
+    """Give a running request ``num_blocks`` more blocks: ``block_ids``, or the pool's next where there are none."""
 
     request_id: str
     num_blocks: int
+    block_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,12 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let the request at the head of the queue in, with ``num_blocks`` blocks."""
+    """Let a waiting request in, with ``num_blocks`` blocks: ``block_ids``, or the pool's next where there are none."""
 
     request_id: str
     num_blocks: int
     static_length: int = 0
+    block_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ class Deferral:
     """Why the walk over the queue ended. Block counts are whole blocks.
 
     request_id: the request it ended at, the head. whole_queue: the reason holds for everybody who waits; otherwise
-    those behind wait for the head (``head_of_line``). others: the reasons of further requests that were looked at and
+    those behind wait for the head (``head_of_line``). longest_run: most free blocks in a row, where that is what is
+    short (``allocator_fragmented``). others: the reasons of further requests that were looked at and
     did not fit (head of line "skip"); rest: (reason, blocked_by) of those the walk did not reach, None = the usual.
     """
 
@@ -110,6 +115,7 @@ class Deferral:
     watermark_blocks: int = 0
     budget_left: int = 0
     blocked_by: str = ""
+    longest_run: int = 0
     whole_queue: bool = True
     others: tuple[Deferral, ...] = ()
     rest: tuple[str, str] | None = None
@@ -130,6 +136,8 @@ class Draft:
     blocked: running requests that wait for blocks, in the order of the walk.
     passed: for each request that was skipped, how often it would have been passed (head of line "skip").
     budget: tokens left. used: blocks that would be in use; never more than the pool has.
+    free_map: the view's, as it would be. Where there is one, every block given out is chosen here, so that what is
+    placed for one request is not given to another; where there is none, the pool chooses.
     """
 
     __slots__ = (
@@ -138,10 +146,12 @@ class Draft:
         "budget",
         "deferral",
         "evicted",
+        "free_map",
         "grown",
         "num_blocks",
         "padding",
         "passed",
+        "placed",
         "running",
         "tokens",
         "used",
@@ -160,6 +170,8 @@ class Draft:
         self.passed: dict[str, int] = {}
         self.budget = view.policy.max_num_batched_tokens
         self.used = view.num_used_blocks
+        self.free_map = bytearray(view.free_map)
+        self.placed: dict[str, tuple[int, ...]] = {}
         self.deferral: Deferral | None = None
 
     @property
@@ -190,7 +202,7 @@ class Draft:
 
     def grow(self, seq: SequenceView, num_blocks: int) -> None:
         """Promise blocks to a running request."""
-        self.actions.append(Grow(seq.request_id, num_blocks))
+        self.actions.append(Grow(seq.request_id, num_blocks, self._choose(seq, num_blocks, None)))
         self.grown[seq.request_id] = self.grown.get(seq.request_id, 0) + num_blocks
         self.used += num_blocks
 
@@ -213,11 +225,37 @@ class Draft:
         self.budget += self.tokens.pop(seq.request_id, 0) + self.padding.pop(seq.request_id, 0)
         self.used -= self.blocks_of(seq)
         self.grown.pop(seq.request_id, None)
+        if self.free_map:
+            for block in (*seq.block_table, *self.placed.pop(seq.request_id, ())):
+                self.free_map[block] = 1
         self.running.remove(seq)
 
-    def admit(self, seq: SequenceView, num_blocks: int, static_length: int = 0) -> None:
-        """Let the head of the queue in."""
-        self.actions.append(Admit(seq.request_id, num_blocks, static_length))
+    def admit(
+        self, seq: SequenceView, num_blocks: int, *, first_block: int | None = None, static_length: int = 0
+    ) -> None:
+        """Let a waiting request in, with the run of blocks that begins at ``first_block`` where it is given."""
+        block_ids = self._choose(seq, num_blocks, first_block)
+        self.actions.append(Admit(seq.request_id, num_blocks, static_length, block_ids))
         self.grown[seq.request_id] = num_blocks
         self.used += num_blocks
         self.running.append(seq)
+
+    def _choose(self, seq: SequenceView, num_blocks: int, first_block: int | None) -> tuple[int, ...]:
+        """Take the run, or the lowest free blocks, off the free map; () without a map: the pool will choose."""
+        free = self.free_map
+        if not free:
+            return ()
+        if first_block is None:
+            blocks = self._lowest_free(num_blocks)
+        else:
+            blocks = tuple(range(first_block, first_block + num_blocks))
+        for block in blocks:
+            free[block] = 0
+        self.placed[seq.request_id] = (*self.placed.get(seq.request_id, ()), *blocks)
+        return blocks
+
+    def _lowest_free(self, count: int) -> tuple[int, ...]:
+        blocks = [0]
+        for _ in range(count):
+            blocks.append(self.free_map.find(1, blocks[-1] + 1))
+        return tuple(blocks[1:])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 from scheduler import static_batching as _static_batching  # noqa: F401  registers batching "static"
-from scheduler.allocation import output_limit
+from scheduler.allocation import ALLOCATORS, output_limit
 from scheduler.assembly import assemble, deliver, undo
 from scheduler.block_pool import KVBlockPool
 from scheduler.continuous import BATCHINGS
@@ -286,6 +286,7 @@ class Scheduler:
             num_used_blocks=pool.num_used_blocks,
             max_model_len=self._max_model_len,
             refusals=self._refusals,
+            free_map=bytes(pool.free_map) if ALLOCATORS[self._policy.allocation].contiguous else b"",
         )
 
     def _snapshot(

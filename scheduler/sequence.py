@@ -21,6 +21,7 @@ class SequenceView(Protocol):
     """What a decision may read of a request. Token counts are whole tokens, times seconds on the scheduler's clock.
 
     num_tokens: known tokens (prompt and output). num_computed_tokens: of these, the first so many are in the cache.
+    allocation: the allocator it was let in with, which it keeps while it runs; "" while it waits.
     capacity: tokens its blocks can hold. max_total_tokens: KV slots it can ever need, prompt + max_tokens - 1, because
     the last sampled token is never computed. order_time: arrival, or the last eviction under requeue "back".
     rank: place in first-come order; an eviction to the front gets a rank below all others.
@@ -57,6 +58,8 @@ class SequenceView(Protocol):
     @property
     def fruitless_evictions(self) -> int: ...
     @property
+    def allocation(self) -> str: ...
+    @property
     def block_table(self) -> tuple[int, ...]: ...
     @property
     def capacity(self) -> int: ...
@@ -79,6 +82,7 @@ class Sequence:
     """
 
     __slots__ = (
+        "allocation",
         "arrival_time",
         "block_table",
         "capacity",
@@ -140,6 +144,7 @@ class Sequence:
         self.max_total_tokens = self.num_prompt_tokens + max_tokens - 1
         self.min_tokens = request.sampling.min_tokens
         self.stop_ids = stop_ids
+        self.allocation = ""
         self.block_table: tuple[int, ...] = ()
         self.capacity = 0
         self.slot = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler import admission
-from scheduler.allocation import ALLOCATORS
+from scheduler.allocation import blocks_for, place
 from scheduler.chunking import threshold_of
 from scheduler.continuous import BATCHINGS, make_room, resolve_standstill, walk_running
 from scheduler.plan import Deferral, Draft, StepView
@@ -46,20 +46,17 @@ def form_batch(view: StepView, draft: Draft) -> None:
     draft.deferral = admission.closed(view, draft)
     if draft.deferral is not None:
         return
+    trial = Draft(view)
     for seq in view.waiting:
         num_tokens = min(seq.num_tokens, view.policy.max_num_batched_tokens)
-        verdict = _no_room_in_batch(view, draft.running, seq) or admission.memory_verdict(view, draft, seq, num_tokens)
+        verdict = _no_room_in_batch(view, trial.running, seq) or admission.memory_verdict(view, trial, seq, num_tokens)
         if verdict is not None:
             draft.deferral = verdict
             break
         needed = admission.must_fit(view, seq, num_tokens)
-        draft.running.append(seq)
-        draft.grown[seq.request_id] = needed
-        draft.used += needed
-    members = draft.running
-    draft.running, draft.grown, draft.used = [], {}, view.num_used_blocks
-    if members:
-        _start(view, draft, members)
+        trial.admit(seq, needed, first_block=place(view, trial, needed))
+    if trial.running:
+        _start(view, draft, trial.running)
 
 
 def _no_room_in_batch(view: StepView, members: Sequence[SequenceView], seq: SequenceView) -> Deferral | None:
@@ -79,7 +76,8 @@ def _start(view: StepView, draft: Draft, members: Sequence[SequenceView]) -> Non
     for seq in members:
         step = _row_step(view, len(members), length, 0)
         real = max(0, step - (length - seq.num_tokens))
-        draft.admit(seq, ALLOCATORS[view.policy.allocation].blocks_for(view, seq, real), static_length=length)
+        count = blocks_for(view, seq, real)
+        draft.admit(seq, count, first_block=place(view, draft, count), static_length=length)
         _plan_row(draft, seq, real, step - real)
 
 
