@@ -2,7 +2,7 @@
 
 from scheduler.block_pool import InvariantError, KVBlockPool
 from scheduler.events import DEFER_REASONS, EVENT_KINDS, TERMINAL_KINDS, StepEvent
-from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome
+from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
 from scheduler.policy import FIELD_RANGES, FieldRange, SchedulerPolicy, choices, problems
 from scheduler.presets import PRESET_NOTES, PRESETS, PresetNote
 from scheduler.request import Request, SamplingParams
@@ -35,6 +35,7 @@ __all__ = [
     "KVBlockPool",
     "MemoryUse",
     "PolicyOutcome",
+    "PreemptOutcome",
     "PresetNote",
     "Request",
     "RequestRecord",

@@ -147,10 +147,16 @@ def closed(view: StepView, draft: Draft) -> Deferral | None:
         return Deferral("admission_paused", head.request_id)
     if draft.blocked:
         return Deferral("kv_capacity", head.request_id, blocked_by=draft.blocked[0].seq.request_id)
-    if draft.evicted:
-        last = next(reversed(draft.evicted.values()))
-        return Deferral("preemption_this_step", head.request_id, blocked_by=last.for_request_id)
-    return None
+    out = left_out(draft)
+    return None if out is None else replace(out, request_id=head.request_id)
+
+
+def left_out(draft: Draft) -> Deferral | None:
+    """Why those wait that this step evicted; None when there are none. Nobody is let in after an eviction."""
+    if not draft.evicted:
+        return None
+    last = next(reversed(draft.evicted.values()))
+    return Deferral("preemption_this_step", last.request_id, blocked_by=last.for_request_id)
 
 
 def no_room_in_step(view: StepView, draft: Draft, seq: SequenceView) -> Deferral | None:

@@ -29,6 +29,7 @@ def assemble(
     ids = [seq.request_id for seq in life.running] if life.num_decoding == len(draft.tokens) else []
     all_decode = bool(ids) and ids == list(draft.tokens) and draft.view.policy.batching == "continuous"
     rows = _decodes(life, ids) if all_decode else _rows(draft, life, now)
+    swapped_out, swapped_in = life.host.drain()
     return ScheduleStep(
         step_id=step_id,
         policy_version=draft.view.policy.version,
@@ -43,6 +44,8 @@ def assemble(
         new=tuple([seq.request_id for seq in new]),
         resumed=tuple([seq.request_id for seq in resumed]),
         preempted=tuple(draft.evicted),
+        swapped_out=swapped_out,
+        swapped_in=swapped_in,
         finished=life.drain_ended_for_step(),
         new_requests=tuple([seq.request for seq in new]),
     )
@@ -91,6 +94,7 @@ def _chunk(draft: Draft, life: Lifecycle, now: float, seq: Sequence, count: int,
     """One row that is no plain decode: a prompt, a piece of one, or tokens computed before an eviction."""
     start = seq.num_computed_tokens
     end = start + count
+    life.resumes.recomputed(seq, start, end)
     rows.token_ids[seq.request_id] = tuple(seq.token_ids[start:end])
     rows.kinds[seq.request_id] = life.books.count_computed(seq, start, count)
     seq.num_computed_tokens = end

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from scheduler import admission, chunking, preemption
 from scheduler.allocation import blocks_for
-from scheduler.plan import Blocked, Draft, Evict, StepView
+from scheduler.plan import Blocked, Draft, StepView
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 
@@ -109,8 +110,8 @@ def resolve_standstill(view: StepView, draft: Draft) -> None:
     seq = oldest.seq
     while oldest.needed_blocks > draft.free_blocks:
         victim = next(row for row in reversed(draft.running) if row is not seq)
-        lost = victim.num_computed_tokens
-        draft.evict(Evict(victim.request_id, seq.request_id, draft.blocks_of(victim), lost, "standstill"), victim)
+        eviction = preemption.lose_all(draft, victim, seq.request_id)
+        draft.evict(replace(eviction, reason="standstill"), victim)
     draft.grow(seq, oldest.needed_blocks)
     draft.plan(seq, oldest.num_tokens)
     draft.blocked = [each for each in draft.blocked if each is not oldest and each.seq.request_id not in draft.evicted]

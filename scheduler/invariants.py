@@ -31,6 +31,7 @@ def check(scheduler: Scheduler) -> None:
         len(owned) == scheduler.pool.num_used_blocks,
         f"{len(owned)} blocks in tables, {scheduler.pool.num_used_blocks} in use",
     )
+    _check_host(scheduler, live)
     slots = [seq.slot for seq in running]
     _require(len(set(slots)) == len(slots), f"two running requests share a slot: {slots}")
     totals = scheduler.totals
@@ -70,6 +71,7 @@ def check_step(scheduler: Scheduler, step: ScheduleStep, *, running_before: int)
     for request_id in step.preempted:
         gone = request_id not in live or live[request_id].state is State.PREEMPTED
         _require(gone and request_id not in step.num_scheduled_tokens, f"{request_id} is evicted and still planned")
+    _check_moves(step, scheduler.pool.block_size)
     _require(len(set(step.preempted)) == len(step.preempted), "a request is evicted twice in a step")
     _require(not set(step.new) & set(step.resumed), "a request is new and resumed")
     _require(len(waiting) + len(running) == len(live), "a request is in no list")
@@ -88,6 +90,10 @@ def check_snapshot(snapshot: StepSnapshot) -> None:
     _require(0.0 <= snapshot.kv_cache_usage <= 1.0, f"kv_cache_usage is {snapshot.kv_cache_usage}")
     in_tables = sum(len(table) for table in snapshot.running.block_ids)
     _require(in_tables == snapshot.num_used_blocks, f"{in_tables} blocks in rows, {snapshot.num_used_blocks} in use")
+    _require(
+        sum(snapshot.waiting.swapped_blocks) <= snapshot.num_used_host_blocks <= snapshot.num_host_blocks,
+        "host blocks of rows and in use differ",
+    )
     _require(0 <= snapshot.filled_tokens <= snapshot.allocated_tokens, "more tokens filled than allocated")
     _require(set(snapshot.running.request_id).isdisjoint(snapshot.waiting.request_id), "a request runs and waits")
 
@@ -97,7 +103,8 @@ def check_empty(scheduler: Scheduler) -> None:
     check(scheduler)
     running, waiting, live = scheduler.sequences()
     _require(not running and not waiting and not live, "requests are left")
-    _require(scheduler.pool.num_free_blocks == scheduler.pool.num_blocks, "blocks are left")
+    for pool in (scheduler.pool, scheduler.host_pool):
+        _require(pool.num_free_blocks == pool.num_blocks, "blocks are left")
 
 
 def _check_lists(running: list[Sequence], waiting: list[Sequence], live: dict[str, Sequence]) -> None:
@@ -109,7 +116,32 @@ def _check_lists(running: list[Sequence], waiting: list[Sequence], live: dict[st
     for seq in waiting:
         _require(seq.state in (State.WAITING, State.PREEMPTED), f"{seq.request_id} waits as {seq.state.value}")
         _require(not seq.block_table, f"{seq.request_id} waits and owns blocks")
-        _require(seq.num_computed_tokens == 0, f"{seq.request_id} waits and has computed tokens")
+        _require(
+            bool(seq.num_computed_tokens) == bool(seq.host_block_ids),
+            f"{seq.request_id} waits with {seq.num_computed_tokens} computed tokens in {seq.host_block_ids}",
+        )
+
+
+def _check_host(scheduler: Scheduler, live: dict[str, Sequence]) -> None:
+    pool = scheduler.host_pool
+    pool.check()
+    used = 0
+    for seq in live.values():
+        used += len(seq.host_block_ids)
+        for block in seq.host_block_ids:
+            _require(pool.owner(block) == seq.request_id, f"host block {block} of {seq.request_id} has another owner")
+    _require(used == pool.num_used_blocks, f"{used} host blocks in tables, {pool.num_used_blocks} in use")
+
+
+def _check_moves(step: ScheduleStep, block_size: int) -> None:
+    for move in step.swapped_out:
+        _require(move.request_id in step.preempted, f"{move.request_id} is moved out and not evicted")
+        _require(len(move.device_block_ids) == len(move.host_block_ids) > 0, f"{move.request_id} moves unequal blocks")
+    for move in step.swapped_in:
+        name, count = move.request_id, len(move.host_block_ids)
+        _require(name in step.resumed, f"{name} is moved in and not resumed")
+        _require(move.device_block_ids == step.block_tables[name][:count], f"{name} is moved in to other blocks")
+        _require(count == -(-step.positions_start[name] // block_size), f"{name} is moved in with {count} blocks")
 
 
 def _check_sequence(seq: Sequence, block_size: int) -> None:
@@ -122,7 +154,9 @@ def _check_sequence(seq: Sequence, block_size: int) -> None:
     )
     _require(seq.num_tokens == seq.num_prompt_tokens + seq.num_output_tokens, f"{name} has tokens of no kind")
     _require(seq.num_output_tokens <= seq.max_tokens, f"{name} has {seq.num_output_tokens} of {seq.max_tokens} tokens")
-    _require(seq.num_computed_tokens <= seq.capacity, f"{name} computed more than its blocks hold")
+    room = len(seq.host_block_ids) * block_size if seq.host_block_ids else seq.capacity
+    _require(seq.num_computed_tokens <= room, f"{name} computed more than its blocks hold")
+    _require(not (seq.host_block_ids and seq.block_table), f"{name} has blocks in both pools")
     _require(seq.capacity == len(seq.block_table) * block_size, f"{name} has a wrong capacity")
     times = (seq.first_scheduled_time, seq.first_token_time, seq.last_token_time)
     known = [moment for moment in times if moment is not None]

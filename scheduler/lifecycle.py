@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from scheduler.block_pool import KVBlockPool
 from scheduler.event_log import EventLog
+from scheduler.events import Number
 from scheduler.metrics import Books, record_of, record_of_rejected
 from scheduler.ordering import ORDERS
 from scheduler.plan import Action, Admit, Evict, Grow, Release
@@ -15,7 +16,9 @@ from scheduler.preemption import REQUEUES
 from scheduler.queue import WaitingQueue
 from scheduler.refusals import Refusals
 from scheduler.request import Request
+from scheduler.resumes import ResumeLedger
 from scheduler.sequence import Sequence, State
+from scheduler.swap import HostSpace
 
 REMEMBERED_IDS: Final = 10_000
 """Ended requests whose abort is answered "already_finished"; older ones are "unknown"."""
@@ -30,9 +33,17 @@ class Lifecycle:
     """
 
     def __init__(
-        self, policy: SchedulerPolicy, pool: KVBlockPool, log: EventLog, books: Books, refusals: Refusals
+        self,
+        policy: SchedulerPolicy,
+        pool: KVBlockPool,
+        host: HostSpace,
+        log: EventLog,
+        books: Books,
+        refusals: Refusals,
     ) -> None:
         self.pool = pool
+        self.host = host
+        self.resumes = ResumeLedger()
         self.log = log
         self.books = books
         self.live: dict[str, Sequence] = {}
@@ -81,6 +92,7 @@ class Lifecycle:
             self._leave_batch(seq)
         else:
             self.waiting.take(seq)
+            self.host.drop(seq)
         seq.state = State.ENDED
         del self.live[seq.request_id]
         self._remembered[seq.request_id] = None
@@ -92,6 +104,7 @@ class Lifecycle:
             self.books.finished += 1
         else:
             self.books.aborted += 1
+            self.resumes.aborted(seq.request_id)
         self.log.record(record_of(seq, outcome, reason, now))
         self.log.add(
             outcome,
@@ -146,6 +159,14 @@ class Lifecycle:
                 case Release():
                     self.end(seq, "finished", seq.end_reason, now)
         return new, resumed
+
+    def lose_copy(self, seq: Sequence) -> None:
+        """Take a swapped request's content for lost, because the step that should have copied it was given up."""
+        seq.high_water = max(seq.high_water, seq.num_computed_tokens)
+        seq.num_computed_tokens = 0
+        if seq.host_block_ids:
+            self.host.drop(seq)
+            self.waiting.version += 1
 
     def note_passed(self, passed: dict[str, int]) -> None:
         """Keep how often each skipped request has been passed."""
@@ -202,6 +223,15 @@ class Lifecycle:
             num_scheduled_tokens=num_tokens,
             waited_s=now - since,
         )
+        moved = self.host.move_in(seq) if seq.host_block_ids else 0
+        self.resumes.resumed(seq, moved, self.log.step_id, now)
+        if moved:
+            self.books.swapped_in_blocks += moved
+            self._log_move("swapped_in", seq, moved, now)
+
+    def _log_move(self, kind: str, seq: Sequence, num_blocks: int, now: float) -> None:
+        free = self.host.num_free_blocks
+        self.log.add(kind, seq.request_id, now, num_blocks=num_blocks, host_free_blocks=free)
 
     def _take_slot(self) -> int:
         if self._free_slots:
@@ -210,8 +240,14 @@ class Lifecycle:
         return self._num_slots - 1
 
     def _evict(self, seq: Sequence, eviction: Evict, policy: SchedulerPolicy, now: float) -> None:
-        seq.high_water = max(seq.high_water, seq.num_computed_tokens)
+        self.resumes.evicted(seq, eviction, self.log.step_id, now)
+        computed = seq.num_computed_tokens
+        seq.high_water = max(seq.high_water, computed)
+        if eviction.moved_blocks:
+            self.host.move_out(seq, eviction.moved_blocks)
         self._leave_batch(seq)
+        if eviction.moved_blocks:
+            seq.num_computed_tokens = computed
         seq.state = State.PREEMPTED
         seq.num_preemptions += 1
         seq.fruitless_evictions += 1
@@ -225,12 +261,16 @@ class Lifecycle:
             seq.order_time = now
         self.waiting.put(seq)
         self.books.preemptions += 1
-        self.log.add(
-            "preempted",
-            seq.request_id,
-            now,
-            eviction.reason or policy.preemption_victim,
-            for_request_id=eviction.for_request_id,
-            freed_blocks=eviction.freed_blocks,
-            recompute_tokens=eviction.recompute_tokens,
-        )
+        numbers: dict[str, Number] = {
+            "for_request_id": eviction.for_request_id,
+            "freed_blocks": eviction.freed_blocks,
+            "recompute_tokens": eviction.recompute_tokens,
+            "mode": eviction.mode,
+            "moved_blocks": eviction.moved_blocks,
+        }
+        if eviction.host_free_blocks is not None:
+            numbers["host_free_blocks"] = eviction.host_free_blocks
+        self.log.add("preempted", seq.request_id, now, eviction.reason or policy.preemption_victim, **numbers)
+        if eviction.moved_blocks:
+            self.books.swapped_out_blocks += eviction.moved_blocks
+            self._log_move("swapped_out", seq, eviction.moved_blocks, now)

@@ -27,10 +27,13 @@ class Books:
         "rejected",
         "steps",
         "submitted",
+        "swapped_in_blocks",
+        "swapped_out_blocks",
     )
 
     def __init__(self) -> None:
         self.steps = self.submitted = self.finished = self.aborted = self.rejected = 0
+        self.swapped_out_blocks = self.swapped_in_blocks = 0
         self.preemptions = self.idle_slot_steps = self.output_tokens = self.refused_proposals = 0
         self.prefill_tokens = self.decode_tokens = self.recompute_tokens = self.padding_tokens = 0
 
@@ -50,6 +53,8 @@ class Books:
             idle_slot_steps=self.idle_slot_steps,
             output_tokens=self.output_tokens,
             refused_proposals=self.refused_proposals,
+            swapped_out_blocks=self.swapped_out_blocks,
+            swapped_in_blocks=self.swapped_in_blocks,
         )
 
     def count_computed(self, seq: Sequence, start: int, num_tokens: int) -> str:
@@ -88,6 +93,7 @@ def record_of(seq: Sequence, outcome: str, reason: str, now: float) -> RequestRe
         padding_tokens=seq.padding_tokens,
         policy_version=seq.policy_version,
         num_prior_output_tokens=len(seq.request.prior_output_token_ids),
+        swapped_blocks=seq.swapped_blocks,
     )
 
 

@@ -22,6 +22,13 @@ class AbortOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptOutcome:
+    """Answer to ``Scheduler.preempt``: "preempted" = it is evicted by the next step, if it still runs then."""
+
+    kind: Literal["preempted", "unknown", "not_running"]
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyOutcome:
     """Answer to ``Scheduler.set_policy``.
 

@@ -24,9 +24,9 @@ class StepView:
     """What the decisions may read at the start of a step.
 
     running: in the order in which the scheduler walks them (order of admission). block_limit: blocks that may be in
-    use under ``kv_block_limit``. num_used_blocks: blocks in use now. refusals: where proposals of policies of one's
-    own that break a rule are noted. free_map: one byte a block id, 1 = free; empty unless the allocator in force places
-    its blocks itself.
+    use under ``kv_block_limit``. num_used_blocks: blocks in use now. num_free_host_blocks: room for swapped blocks.
+    refusals: where proposals of policies of one's own that break a rule are noted. free_map: one byte a block id, 1 =
+    free; empty unless the allocator in force places its blocks itself.
     """
 
     policy: SchedulerPolicy
@@ -39,6 +39,7 @@ class StepView:
     max_model_len: int
     refusals: Refusals = field(default_factory=Refusals)
     free_map: bytes = b""
+    num_free_host_blocks: int = 0
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold ``num_tokens`` tokens: the one rounding rule (faults F11, F12, F27)."""
@@ -58,7 +59,9 @@ class Grow:
 class Evict:
     """Take all blocks of a running request and put it back in the queue, to make room for ``for_request_id``.
 
-    reason: why it had to go, "" = the policy's victim rule chose it.
+    for_request_id: "" = for nobody, it was asked for. reason: why it had to go, "" = the policy's victim rule chose it.
+    mode: "recompute", or "swap", which copies the first ``moved_blocks`` blocks to the host pool.
+    host_free_blocks: what was free there when a swap became a recompute for want of room, else None.
     """
 
     request_id: str
@@ -66,6 +69,9 @@ class Evict:
     freed_blocks: int
     recompute_tokens: int
     reason: str = ""
+    mode: str = "recompute"
+    moved_blocks: int = 0
+    host_free_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ class Draft:
     see them, because that order decides the block ids. running: the running list as it would be.
     blocked: running requests that wait for blocks, in the order of the walk.
     passed: for each request that was skipped, how often it would have been passed (head of line "skip").
+    free_host_blocks: room left in the host pool.
     budget: tokens left. used: blocks that would be in use; never more than the pool has.
     free_map: the view's, as it would be. Where there is one, every block given out is chosen here, so that what is
     placed for one request is not given to another; where there is none, the pool chooses.
@@ -147,6 +154,7 @@ class Draft:
         "deferral",
         "evicted",
         "free_map",
+        "free_host_blocks",
         "grown",
         "num_blocks",
         "padding",
@@ -172,6 +180,7 @@ class Draft:
         self.used = view.num_used_blocks
         self.free_map = bytearray(view.free_map)
         self.placed: dict[str, tuple[int, ...]] = {}
+        self.free_host_blocks = view.num_free_host_blocks
         self.deferral: Deferral | None = None
 
     @property
@@ -214,6 +223,7 @@ class Draft:
         """Take a request out; if it was planned already, its tokens go back to the budget (vLLM does the same)."""
         self._take_out(victim)
         self.evicted[victim.request_id] = eviction
+        self.free_host_blocks -= eviction.moved_blocks
         self.actions.append(eviction)
 
     def release(self, row: SequenceView) -> None:

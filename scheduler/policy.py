@@ -146,16 +146,23 @@ def _problem(name: str, value: Any) -> str:
     return ""
 
 
-def limit_problems(policy: SchedulerPolicy, max_model_len: int) -> tuple[str, ...]:
-    """Limits that contradict each other, both named (fault F14); () when they agree.
+def limit_problems(policy: SchedulerPolicy, max_model_len: int, num_host_blocks: int | None = None) -> tuple[str, ...]:
+    """Limits that contradict each other, both named (fault F14); () when they agree. num_host_blocks: None = enough.
 
     With chunking off a request is computed in one step or not at all, also when it comes back after an eviction with
     all its output. So the budget must hold the longest sequence that can ever be computed, max_model_len - 1 tokens.
     """
+    wrong = []
+    if policy.preemption_mode == "swap" and num_host_blocks == 0:
+        wrong.append(
+            "preemption_mode is 'swap' and num_host_blocks is 0: there is no host pool to swap to; choose 'recompute', "
+            "or start with num_host_blocks of at least 1"
+        )
     if policy.enable_chunked_prefill or policy.max_num_batched_tokens >= max_model_len - 1:
-        return ()
-    return (
+        return tuple(wrong)
+    wrong.append(
         f"enable_chunked_prefill is False and max_num_batched_tokens is {policy.max_num_batched_tokens}: a request of "
         f"up to {max_model_len - 1} tokens (max_model_len {max_model_len}) could never be computed in one step; "
-        f"allow chunks or raise max_num_batched_tokens to {max_model_len - 1}",
+        f"allow chunks or raise max_num_batched_tokens to {max_model_len - 1}"
     )
+    return tuple(wrong)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 from scheduler import static_batching as _static_batching  # noqa: F401  registers batching "static"
+from scheduler.admission import left_out
 from scheduler.allocation import ALLOCATORS, output_limit
 from scheduler.assembly import assemble, deliver, undo
 from scheduler.block_pool import KVBlockPool
@@ -17,16 +18,18 @@ from scheduler.explain import Explainer
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
 from scheduler.ordering import ORDERS
-from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome
+from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.policy import SchedulerPolicy, limit_problems, problems
+from scheduler.preemption import evict_requested
 from scheduler.refusals import Refusals
 from scheduler.request import Request
-from scheduler.sequence import Sequence
-from scheduler.snapshot import StepSnapshot, Totals
+from scheduler.sequence import Sequence, State
+from scheduler.snapshot import ResumeRecord, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepResult, StepTimings
+from scheduler.swap import HostSpace
 from scheduler.tables import SnapshotBuilder
-from scheduler.validation import request_problem
+from scheduler.validation import check_size, request_problem
 
 
 class Scheduler:
@@ -35,7 +38,8 @@ class Scheduler:
     policy: in force from the first step. num_blocks, block_size: the KV pool, >= 1. max_model_len: tokens of prompt
     and output together, >= 2. eos_token_ids: end every request that does not ignore them. clock: seconds, never going
     back. snapshot_waiting_limit: rows of the waiting table at most, None = all. vocab_size: token ids must be below
-    it, None = not checked. refuse_conflicts: False lets contradicting limits pass (``policy.limit_problems``), for
+    it, None = not checked. num_host_blocks: pool of preemption "swap", None = as many as num_blocks, 0 = no swap.
+    refuse_conflicts: False lets contradicting limits pass (``policy.limit_problems``), for
     replaying foreign workloads; a request may then wait for ever, with the reason shown.
 
     Raises ValueError for an illegal policy or size. Nothing raises for bad requests: see ``add``.
@@ -53,12 +57,16 @@ class Scheduler:
         snapshot_waiting_limit: int | None = None,
         vocab_size: int | None = None,
         refuse_conflicts: bool = True,
+        num_host_blocks: int | None = None,
     ) -> None:
-        _check_size("num_blocks", num_blocks, 1)
-        _check_size("block_size", block_size, 1)
-        _check_size("max_model_len", max_model_len, 2)
+        check_size("num_blocks", num_blocks, 1)
+        check_size("block_size", block_size, 1)
+        check_size("max_model_len", max_model_len, 2)
+        if num_host_blocks is not None:
+            check_size("num_host_blocks", num_host_blocks, 0)
+        self._num_host_blocks = num_blocks if num_host_blocks is None else num_host_blocks
         if snapshot_waiting_limit is not None:
-            _check_size("snapshot_waiting_limit", snapshot_waiting_limit, 0)
+            check_size("snapshot_waiting_limit", snapshot_waiting_limit, 0)
         self._max_model_len = max_model_len
         self._refuse_conflicts = refuse_conflicts
         wrong = self._policy_problems(policy)
@@ -73,7 +81,9 @@ class Scheduler:
         self._books = Books()
         self._log = EventLog()
         self._refusals = Refusals()
-        self._life = Lifecycle(policy, self.pool, self._log, self._books, self._refusals)
+        host = HostSpace(self._num_host_blocks, block_size)
+        self._life = Lifecycle(policy, self.pool, host, self._log, self._books, self._refusals)
+        self._to_preempt: dict[str, None] = {}
         self._explainer = Explainer(self._log)
         self._snapshots = SnapshotBuilder(snapshot_waiting_limit)
         self._step_id = 0
@@ -122,6 +132,11 @@ class Scheduler:
         """The counters so far."""
         return self._books.totals()
 
+    @property
+    def host_pool(self) -> KVBlockPool:
+        """The host blocks of swapped requests."""
+        return self._life.host.pool
+
     def sequences(self) -> tuple[list[Sequence], list[Sequence], dict[str, Sequence]]:
         """(running, waiting, all live by id): copies of the lists, for ``invariants`` only; not to be written."""
         return list(self._life.running), list(self._life.waiting), dict(self._life.live)
@@ -157,6 +172,19 @@ class Scheduler:
             return AbortOutcome("already_finished" if self._life.has_ended(request_id) else "unknown")
         self._life.end(seq, "aborted", "abort", self._clock())
         return AbortOutcome("aborted")
+
+    def preempt(self, request_id: str) -> PreemptOutcome:
+        """Evict a running request in the next step, by the preemption mode in force ("never": by recompute).
+
+        Nobody is let in during that step, as after every eviction. It queues again as the policy says.
+        """
+        seq = self._life.live.get(request_id) if isinstance(request_id, str) else None
+        if seq is None:
+            return PreemptOutcome("unknown")
+        if seq.state is not State.RUNNING or seq.held:
+            return PreemptOutcome("not_running")
+        self._to_preempt[request_id] = None
+        return PreemptOutcome("preempted")
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
         """Put a policy in force from the next step on, or refuse it whole, naming each field at fault.
@@ -194,14 +222,17 @@ class Scheduler:
         self._refusals.next_step()
         life.waiting.next_step()
         draft = Draft(self._view())
+        if self._to_preempt:
+            evict_requested(draft.view, draft, self._to_preempt)
+            self._to_preempt = {}
         BATCHINGS[self._policy.batching](draft.view, draft)
         self._refusals.report(log, self._books, now)
         new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
         life.note_passed(draft.passed)
         step = assemble(draft, life, self._step_id, now, new, resumed)
-        self._deferral = draft.deferral
+        self._deferral = deferral = draft.deferral or left_out(draft)
         newly_queued, life.newly_queued = life.newly_queued, []
-        self._explainer.explain(draft.deferral, newly_queued, now)
+        self._explainer.explain(deferral, newly_queued, now)
         self._explainer.explain_blocked(draft.blocked, now)
         if self._policy.batching == "static" and len(life.waiting):
             self._books.idle_slot_steps += max(0, self._policy.max_num_seqs - len(life.running))
@@ -221,9 +252,10 @@ class Scheduler:
         now = self._clock()
         self._in_flight = None
         new_tokens = deliver(step, result, self._life, now)
+        resumes = self._life.resumes.settle(step, result.timings, self._life.live, now)
         self._end_held(now)
         self._books.steps += 1
-        snapshot = self._snapshot(step, new_tokens, now, result.timings)
+        snapshot = self._snapshot(step, new_tokens, now, result.timings, resumes)
         self._log.step_id = self._step_id + 1
         self._apply_policy()
         return snapshot
@@ -238,7 +270,7 @@ class Scheduler:
         wrong = problems(policy)
         if wrong or not self._refuse_conflicts:
             return wrong
-        return limit_problems(policy, self._max_model_len)
+        return limit_problems(policy, self._max_model_len, self._num_host_blocks)
 
     def _apply_policy(self) -> None:
         new, old = self._next_policy, self._policy
@@ -269,10 +301,15 @@ class Scheduler:
 
     def _give_up(self, step: ScheduleStep) -> None:
         self._in_flight = None
+        self._life.resumes.give_up()
         for request_id in step.positions_start:
             seq = self._life.live.get(request_id)
             if seq is not None:
                 undo(seq, step, self._life)
+        for move in (*step.swapped_out, *step.swapped_in):
+            seq = self._life.live.get(move.request_id)
+            if seq is not None:
+                self._life.lose_copy(seq)
 
     def _view(self) -> StepView:
         pool, limit = self.pool, self._policy.kv_block_limit
@@ -285,18 +322,20 @@ class Scheduler:
             block_limit=pool.num_blocks if limit is None else min(limit, pool.num_blocks),
             num_used_blocks=pool.num_used_blocks,
             max_model_len=self._max_model_len,
+            num_free_host_blocks=self._life.host.num_free_blocks,
             refusals=self._refusals,
             free_map=bytes(pool.free_map) if ALLOCATORS[self._policy.allocation].contiguous else b"",
         )
 
     def _snapshot(
-        self, step: ScheduleStep | None, new_tokens: dict[str, int], now: float, timings: StepTimings
+        self,
+        step: ScheduleStep | None,
+        new_tokens: dict[str, int],
+        now: float,
+        timings: StepTimings,
+        resumes: tuple[ResumeRecord, ...] = (),
     ) -> StepSnapshot:
-        view = self._view()
         self._refusals.report(self._log, self._books, now)
-        return self._snapshots.build(self._life, view, self._step_id, step, new_tokens, self._deferral, now, timings)
-
-
-def _check_size(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} is {value!r}, expected a whole number of at least {least}")
+        return self._snapshots.build(
+            self._life, self._view(), self._step_id, step, new_tokens, self._deferral, now, timings, resumes
+        )

@@ -26,6 +26,7 @@ class SequenceView(Protocol):
     the last sampled token is never computed. order_time: arrival, or the last eviction under requeue "back".
     rank: place in first-come order; an eviction to the front gets a rank below all others.
     num_passed: requests let in past it while it waits (head of line "skip").
+    host_block_ids: blocks of the host pool that hold its computed tokens while it is swapped out, else ().
     fruitless_evictions: evictions since its last token. held: all tokens made, kept only until its static batch ends.
     """
 
@@ -64,6 +65,8 @@ class SequenceView(Protocol):
     @property
     def capacity(self) -> int: ...
     @property
+    def host_block_ids(self) -> tuple[int, ...]: ...
+    @property
     def held(self) -> bool: ...
     @property
     def static_length(self) -> int: ...
@@ -77,6 +80,7 @@ class Sequence:
     high_water: tokens that were computed once already (before an eviction); computing below it is waste.
     context_end: prompt plus tokens of an earlier life; computing below it is prefill, above it decode.
     decoding: it has sampled since it was admitted, so its next step is one token never computed before.
+    swapped_blocks: blocks moved to and from the host pool so far.
     static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
     queue_key: its place in the waiting queue, as the order said when it was put there.
     """
@@ -94,6 +98,7 @@ class Sequence:
         "fruitless_evictions",
         "held",
         "high_water",
+        "host_block_ids",
         "last_token_time",
         "max_tokens",
         "max_total_tokens",
@@ -120,6 +125,7 @@ class Sequence:
         "static_length",
         "static_position",
         "stop_ids",
+        "swapped_blocks",
         "token_ids",
     )
 
@@ -147,6 +153,8 @@ class Sequence:
         self.allocation = ""
         self.block_table: tuple[int, ...] = ()
         self.capacity = 0
+        self.host_block_ids: tuple[int, ...] = ()
+        self.swapped_blocks = 0
         self.slot = -1
         self.state = State.WAITING
         self.decoding = False

@@ -48,7 +48,7 @@ def form_batch(view: StepView, draft: Draft) -> None:
         return
     trial = Draft(view)
     for seq in view.waiting:
-        num_tokens = min(seq.num_tokens, view.policy.max_num_batched_tokens)
+        num_tokens = min(seq.num_tokens - seq.num_computed_tokens, view.policy.max_num_batched_tokens)
         verdict = _no_room_in_batch(view, trial.running, seq) or admission.memory_verdict(view, trial, seq, num_tokens)
         if verdict is not None:
             draft.deferral = verdict
@@ -75,8 +75,8 @@ def _start(view: StepView, draft: Draft, members: Sequence[SequenceView]) -> Non
     length = max(seq.num_tokens for seq in members)
     for seq in members:
         step = _row_step(view, len(members), length, 0)
-        real = max(0, step - (length - seq.num_tokens))
-        count = blocks_for(view, seq, real)
+        real = max(0, step - (length - seq.num_tokens) - seq.num_computed_tokens)
+        count = blocks_for(view, seq, seq.num_computed_tokens + real)
         draft.admit(seq, count, first_block=place(view, draft, count), static_length=length)
         _plan_row(draft, seq, real, step - real)
 
@@ -98,7 +98,7 @@ def lockstep(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> None
         real = seq.num_tokens - seq.num_computed_tokens
         if seq.static_position < seq.static_length:
             padding = seq.static_length - seq.num_tokens
-            real = max(0, seq.static_position + step - padding) - seq.num_computed_tokens
+            real = max(0, seq.static_position + step - padding - seq.num_computed_tokens)
         if seq.num_computed_tokens + real > seq.capacity and not make_room(view, draft, seq, real):
             continue
         _plan_row(draft, seq, real, step - real)

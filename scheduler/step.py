@@ -34,7 +34,8 @@ class ScheduleStep:
         Block ids start at 1; block 0 belongs to nobody and may be used as scratch for padding.
     sampling_ids: rows that sample a token, i.e. whose computed tokens reach all known tokens in this step.
     swapped_out, swapped_in: copies the runner makes before it computes anything: first all moves out, then all in. A
-        request that is swapped in has ``positions_start`` at what it had computed.
+        request that is swapped in has ``positions_start`` at what it had computed. A step that computes nothing may
+        still have moves.
     new, resumed, preempted: ids admitted the first time, admitted again, evicted in this step.
     finished: ids that ended (finished or aborted) since the last step; the runner drops what it keeps of them, before
         it looks at ``new``, since an id may be used again.

@@ -10,7 +10,7 @@ from scheduler.admission import must_fit
 from scheduler.lifecycle import Lifecycle
 from scheduler.plan import Deferral, StepView
 from scheduler.sequence import Sequence
-from scheduler.snapshot import RunningTable, StepSnapshot, WaitingTable
+from scheduler.snapshot import ResumeRecord, RunningTable, StepSnapshot, WaitingTable
 from scheduler.step import ScheduleStep, StepTimings
 
 T = TypeVar("T")
@@ -115,9 +115,11 @@ class WaitingColumns:
             max_tokens=tuple([seq.max_tokens for seq in rows]),
             arrival_time=tuple([seq.arrival_time for seq in rows]),
             num_preemptions=tuple([seq.num_preemptions for seq in rows]),
-            recompute_tokens=tuple([seq.high_water for seq in rows]),
-            needed_blocks=tuple([must_fit(view, seq, min(seq.num_tokens, budget)) for seq in rows]),
-            swapped_blocks=(0,) * len(rows),
+            recompute_tokens=tuple([max(0, seq.high_water - seq.num_computed_tokens) for seq in rows]),
+            needed_blocks=tuple(
+                [must_fit(view, seq, min(seq.num_tokens - seq.num_computed_tokens, budget)) for seq in rows]
+            ),
+            swapped_blocks=tuple([len(seq.host_block_ids) for seq in rows]),
             fits_paged=(False,) * len(rows),
         )
 
@@ -154,6 +156,7 @@ class SnapshotBuilder:
         deferral: Deferral | None,
         now: float,
         timings: StepTimings,
+        resumes: tuple[ResumeRecord, ...],
     ) -> StepSnapshot:
         """The state after ``step``, or between steps when it is None. Drains events, records and ended ids."""
         events, records = life.log.drain()
@@ -188,4 +191,9 @@ class SnapshotBuilder:
             filled_tokens=sum(running.num_computed_tokens),
             totals=life.books.totals(),
             timings=timings,
+            num_host_blocks=life.host.pool.num_blocks,
+            num_used_host_blocks=life.host.pool.num_used_blocks,
+            swapped_out=done.swapped_out,
+            swapped_in=done.swapped_in,
+            resumes=resumes,
         )

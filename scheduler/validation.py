@@ -100,3 +100,9 @@ def _short(value: Any) -> str:
     except Exception as error:  # a hostile __repr__ must not end the engine
         text = f"<{type(value).__name__}, repr failed: {type(error).__name__}>"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def check_size(name: str, value: int, least: int) -> None:
+    """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r}, expected a whole number of at least {least}")

@@ -90,6 +90,7 @@ def bench(
     token_of: Callable[[str], int] = lambda name: TOKEN,
     eos_token_ids: tuple[int, ...] = (),
     vocab_size: int | None = None,
+    num_host_blocks: int | None = None,
     **policy: object,
 ) -> Bench:
     """A bench with the catalogue's defaults: 64 tokens a step, 8 requests; further keywords are policy fields."""
@@ -103,6 +104,7 @@ def bench(
         eos_token_ids=eos_token_ids,
         clock=clock,
         vocab_size=vocab_size,
+        num_host_blocks=num_host_blocks,
     )
     made = Bench(scheduler, clock, [], [], token_of)
     made.add(*requests)

@@ -11,6 +11,7 @@ from scheduler.events import EVENT_KINDS, TERMINAL_KINDS
 from tests.scheduler.trace_driver import NAMED_FIELDS, Trace, run_trace
 
 SEEDS_A_BLOCK = 200
+MOVES = ("swapped_out", "swapped_in")
 SEEN: set[tuple[str, str]] = set()
 
 
@@ -31,6 +32,9 @@ def check_the_log(trace: Trace) -> None:
         {k: kinds[k] for k in TERMINAL_KINDS if kinds[k]}
     )
     assert totals.recompute_tokens == sum(record.recompute_tokens for record in trace.records)
+    moved = {kind: sum(e.numbers["num_blocks"] for e in trace.events if e.kind == kind) for kind in MOVES}
+    assert (totals.swapped_out_blocks, totals.swapped_in_blocks) == (moved["swapped_out"], moved["swapped_in"])
+    assert sum(moved.values()) == sum(record.swapped_blocks for record in trace.records)
     assert totals.padding_tokens == sum(record.padding_tokens for record in trace.records)
 
 

@@ -19,7 +19,7 @@ from scheduler import (
 from scheduler.invariants import check, check_empty, check_snapshot, check_step
 from scheduler.policy import limit_problems
 from scheduler.simulate import VirtualClock
-from scheduler.snapshot import RequestRecord, Totals
+from scheduler.snapshot import RequestRecord, ResumeRecord, Totals
 
 NAMED_FIELDS = (
     "batching",
@@ -44,6 +44,8 @@ class Trace:
     submitted: list[str] = field(default_factory=list)
     events: list[StepEvent] = field(default_factory=list)
     records: list[RequestRecord] = field(default_factory=list)
+    resumes: list[ResumeRecord] = field(default_factory=list)
+    lost_results: int = 0
     totals: list[Totals] = field(default_factory=list)
     step_bound: int = 1_000
     policies: set[tuple[str, str]] = field(default_factory=set)
@@ -88,8 +90,9 @@ class Driver:
         num_blocks = rng.randint(1, 64)
         block_size = rng.randint(1, 32)
         self.max_model_len = rng.choice((2, 9, 33, 65, 65, 120))
+        self.num_host_blocks = rng.choice((0, 1, rng.randint(1, 64), num_blocks))
         policy = random_policy(rng, num_blocks)
-        while limit_problems(policy, self.max_model_len):
+        while limit_problems(policy, self.max_model_len, self.num_host_blocks):
             policy = random_policy(rng, num_blocks)
         self.scheduler = Scheduler(
             policy,
@@ -98,6 +101,7 @@ class Driver:
             max_model_len=self.max_model_len,
             clock=self.clock,
             snapshot_waiting_limit=rng.choice((None, 3)),
+            num_host_blocks=self.num_host_blocks,
         )
         self.names: list[str] = []
 
@@ -109,6 +113,8 @@ class Driver:
                 self.abort()
             if self.rng.random() < 0.1:
                 self.change_policy()
+            if self.rng.random() < 0.1:
+                self.preempt()
             self.step()
         self.scheduler.set_policy(replace(self.scheduler.policy, admission_paused=False))
         drained_in = 0
@@ -139,13 +145,20 @@ class Driver:
             self.scheduler.abort(self.rng.choice(self.names))
             check(self.scheduler)
 
+    def preempt(self) -> None:
+        if self.names:
+            name = self.rng.choice(self.names)
+            runs = name in self.scheduler.running_ids
+            assert (self.scheduler.preempt(name).kind == "preempted") <= runs
+            check(self.scheduler)
+
     def change_policy(self) -> None:
         before = self.scheduler.policy
         wanted = random_policy(self.rng, self.scheduler.pool.num_blocks)
         if self.rng.random() < 0.2:
             wanted = replace(wanted, max_num_seqs=self.rng.choice((0, -1, True, None, "8", 1.5)))
         outcome = self.scheduler.set_policy(wanted)
-        legal = not problems(wanted) and not limit_problems(wanted, self.max_model_len)
+        legal = not problems(wanted) and not limit_problems(wanted, self.max_model_len, self.num_host_blocks)
         assert outcome.accepted == legal
         assert legal or (self.scheduler.policy == before and outcome.reasons)
         check(self.scheduler)
@@ -162,10 +175,13 @@ class Driver:
             self.abort()
         if self.rng.random() < 0.05:
             self.change_policy()
+        if self.rng.random() < 0.05:
+            self.preempt()
         self.clock.now += 0.1
         if self.rng.random() < 0.03:
             self.keep(scheduler.update(StepResult(step.step_id - 1, dict.fromkeys(step.sampling_ids, 1))))
         if self.rng.random() < 0.03:
+            trace.lost_results += 1
             return  # the result is lost; the next schedule() plans the tokens again
         sampled = {request_id: self.rng.randrange(100) for request_id in step.sampling_ids}
         snapshot = scheduler.update(StepResult(step.step_id, sampled))
@@ -177,6 +193,7 @@ class Driver:
         check_snapshot(snapshot)
         self.trace.events += snapshot.events
         self.trace.records += snapshot.records
+        self.trace.resumes += snapshot.resumes
         self.trace.totals.append(snapshot.totals)
 
 
