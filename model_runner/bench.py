@@ -63,6 +63,7 @@ def run_workload(runner: ModelRunner, policy: SchedulerPolicy, requests: Sequenc
         block_size=info.block_size,
         max_model_len=info.max_model_len,
         vocab_size=runner.vocab_size,
+        num_host_blocks=info.num_host_blocks,
     )
     found = Measurement()
     coming = list(reversed(requests))

@@ -132,6 +132,7 @@ def build_engine(
         eos_token_ids=tuple(tokenizer.eos_token_ids),
         clock=clock,
         snapshot_waiting_limit=spec.snapshot_waiting_limit,
+        num_host_blocks=info.num_host_blocks,
     )
     outputs = Outputs(tokenizer.detokenizer)
     handler = CommandHandler(
