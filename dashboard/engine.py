@@ -15,6 +15,7 @@ from dashboard.desk import Desk
 from dashboard.hub import Hub
 from dashboard.settings import from_environment
 from model_runner.client import RunnerClient
+from scheduler import custom
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Engine:
 
 def start() -> Engine:
     """Start a runner as the environment says. Raises SettingsError."""
+    custom.load_from_environment()
     settings = from_environment(os.environ)
     client = RunnerClient(settings.config, settings.policy, traffic=settings.traffic)
     client.start()

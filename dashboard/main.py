@@ -12,6 +12,7 @@ from dashboard.i18n import LANGUAGES, language_of, translator
 from dashboard.live import live
 from dashboard.settings import SettingsError
 from dashboard.views.markup import plain
+from scheduler import custom
 
 SIDEBAR_PX: Final = 300
 
@@ -36,6 +37,7 @@ def page() -> None:
     language = choose_language()
     t = translator(language)
     st.html(style.sheet(theme_name()))
+    custom.load_from_environment()  # again after an edit of our sources, which Streamlit re-imports
     try:
         running = engine.shared()
     except SettingsError as error:
@@ -51,6 +53,8 @@ def page() -> None:
             required=True,
             width="stretch",
         )
+        for fault in custom.faults():
+            st.warning(t("A policy was left out: {file}: {reason}", file=plain(fault.file), reason=plain(fault.reason)))
         sidebar(running.desk, t)
     live(language, theme_name())
 

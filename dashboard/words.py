@@ -63,7 +63,7 @@ EVENT_SENTENCE: Final = {
     ("aborted", ""): N_("{id} aborted."),
     ("rejected", ""): N_("{id} rejected: {reason}"),
     ("policy_changed", ""): N_("Policy v{version} in force: {changes}."),
-    ("policy_refused", ""): N_("Policy change refused: {reason}"),
+    ("policy_refused", ""): N_("Refused: {reason}"),
 }  # fmt: skip
 """(kind, reason) to template; the reason "" stands for every reason that has no template of its own."""
 

@@ -67,8 +67,7 @@ class EngineSnapshot(msgspec.Struct, frozen=True):
     seq: rises by one with every message of a run, heartbeats included. wall_time: seconds since the epoch;
     monotonic_time: the worker's monotonic clock; engine_time: seconds the engine was not held (pause and pacing left
     out), the clock of the traffic. step: the scheduler's snapshot, its timings complete.
-    text_deltas: new text by request_id, whole characters only. heartbeat: True when no step ran since the last message,
-        i.e. nothing was computed or evicted.
+    text_deltas: new text by request_id, whole characters only. heartbeat: True when no step ran since the last message.
     error: what went wrong when phase is "failed".
     step_s: wall seconds of the whole iteration, pacing left out.
     """
@@ -124,13 +123,6 @@ class Abort(msgspec.Struct, frozen=True, tag="abort"):
     request_id: str | None
 
 
-class Preempt(msgspec.Struct, frozen=True, tag="preempt"):
-    """Evict a running request in the next step, by the preemption mode in force. It keeps its tokens."""
-
-    command_id: int
-    request_id: str
-
-
 class SetPolicy(msgspec.Struct, frozen=True, tag="set_policy"):
     """Put a policy in force from the next step."""
 
@@ -158,7 +150,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     command_id: int
 
 
-Command = Submit | Abort | Preempt | SetPolicy | Step | Resync | Shutdown
+Command = Submit | Abort | SetPolicy | Step | Resync | Shutdown
 
 
 class RequestState(msgspec.Struct, frozen=True):
@@ -175,9 +167,9 @@ class Reply(msgspec.Struct, frozen=True):
     """The one answer to a command.
 
     step_id: the first step in which the command has effect. reasons: why not, one sentence each. version: policy
-    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort or a
-    Preempt its outcome; of a Submit "finished" when its prior tokens were all of it (reasons then says "length" or
-    "stop"); ENGINE_FAILED of any.
+    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort its
+    outcome; of a Submit "finished" when its prior tokens were all of it (reasons then says "length" or "stop");
+    ENGINE_FAILED of any.
     snapshots, states: of a Resync.
     """
 

@@ -11,7 +11,6 @@ from scheduler import (
     AbortOutcome,
     AddOutcome,
     PolicyOutcome,
-    PreemptOutcome,
     Request,
     SchedulerPolicy,
     ScheduleStep,
@@ -58,9 +57,6 @@ class CommandTarget(Protocol):
 
     def abort(self, request_id: str) -> AbortOutcome:
         """End a request."""
-
-    def preempt(self, request_id: str) -> PreemptOutcome:
-        """Evict a running request in the next step."""
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
         """Put a policy in force."""

@@ -19,12 +19,14 @@ from model_runner.commands import CommandHandler
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL
 from model_runner.engine import Engine
 from model_runner.engine_clock import EngineClock
-from model_runner.errors import ModelNotFoundError, RunnerConfigError, RunnerError
+from model_runner.errors import ModelNotFoundError, RunnerError
 from model_runner.lifeline import Lifeline
 from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.outputs import Outputs
 from model_runner.ports import EngineTokenizer, Runner
 from model_runner.transport import EngineTransport, remove_socket_dir
+from scheduler import custom
+from scheduler.policy import with_known_values
 from scheduler.scheduler import Scheduler
 
 EXIT_CANNOT_START = 2
@@ -96,6 +98,7 @@ def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progres
 
     The default model missing is no reason not to start: the toy model takes its place and says so.
     """
+    custom.load_from_environment()
     progress("import", 0.0, "starting PyTorch")
     from model_runner.runner import ModelRunner  # seconds: the parent has been told by now where to listen
 
@@ -121,25 +124,22 @@ def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progres
 def build_engine(
     spec: WorkerSpec, runner: Runner, tokenizer: EngineTokenizer, info: EngineInfo, transport: EngineTransport
 ) -> Engine:
-    """Scheduler, texts, commands and loop around a runner, all on one engine clock.
-
-    Raises RunnerConfigError when the policy to start with contradicts what the worker is started with.
-    """
+    """Scheduler, texts, commands and loop around a runner, all on one engine clock."""
     clock = EngineClock()
-    try:
-        scheduler = Scheduler(
-            spec.policy,
-            num_blocks=info.num_blocks,
-            block_size=info.block_size,
-            max_model_len=info.max_model_len,
-            vocab_size=tokenizer.vocab_size,
-            eos_token_ids=tuple(tokenizer.eos_token_ids),
-            clock=clock,
-            num_host_blocks=info.num_host_blocks,
-            snapshot_waiting_limit=spec.snapshot_waiting_limit,
-        )
-    except ValueError as error:
-        raise RunnerConfigError(str(error)) from error
+    policy = with_known_values(spec.policy)
+    scheduler = Scheduler(
+        policy,
+        num_blocks=info.num_blocks,
+        block_size=info.block_size,
+        max_model_len=info.max_model_len,
+        vocab_size=tokenizer.vocab_size,
+        eos_token_ids=tuple(tokenizer.eos_token_ids),
+        clock=clock,
+        snapshot_waiting_limit=spec.snapshot_waiting_limit,
+        num_host_blocks=info.num_host_blocks,
+    )
+    if policy != spec.policy:
+        scheduler.set_policy(spec.policy)  # refused, which names each unknown value in the events
     outputs = Outputs(tokenizer.detokenizer)
     handler = CommandHandler(
         scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock

@@ -1,12 +1,16 @@
 """Every decision about which tokens run next. The standard library only."""
 
+from scheduler.allocation import Allocator
 from scheduler.block_pool import InvariantError, KVBlockPool
 from scheduler.events import DEFER_REASONS, EVENT_KINDS, TERMINAL_KINDS, StepEvent
+from scheduler.ordering import AdmissionOrder
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
+from scheduler.plan import StepView
 from scheduler.policy import FIELD_RANGES, FieldRange, SchedulerPolicy, choices, problems
 from scheduler.presets import PRESET_NOTES, PRESETS, PresetNote
 from scheduler.request import Request, SamplingParams
 from scheduler.scheduler import Scheduler
+from scheduler.sequence import SequenceView
 from scheduler.snapshot import (
     MemoryUse,
     RequestRecord,
@@ -19,6 +23,7 @@ from scheduler.snapshot import (
     WaitingTable,
 )
 from scheduler.step import BlockMove, ScheduleStep, StepResult, StepTimings
+from scheduler.victims import DraftView, VictimRule
 
 __all__ = [
     "DEFER_REASONS",
@@ -29,7 +34,10 @@ __all__ = [
     "TERMINAL_KINDS",
     "AbortOutcome",
     "AddOutcome",
+    "AdmissionOrder",
+    "Allocator",
     "BlockMove",
+    "DraftView",
     "FieldRange",
     "InvariantError",
     "KVBlockPool",
@@ -46,11 +54,14 @@ __all__ = [
     "ScheduleStep",
     "Scheduler",
     "SchedulerPolicy",
+    "SequenceView",
     "StepEvent",
     "StepResult",
     "StepSnapshot",
     "StepTimings",
+    "StepView",
     "Totals",
+    "VictimRule",
     "WaitingRow",
     "WaitingTable",
     "choices",

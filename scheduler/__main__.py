@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from scheduler import custom
 from scheduler.presets import PRESETS
 from scheduler.replay import policy_of, pool_of, replay, setting, write_lines
 from scheduler.simulate import StalledError
@@ -23,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--num-blocks", type=int, help="KV blocks of the pool (default: the file's)")
     command.add_argument("--block-size", type=int, help="tokens of a block (default: the file's)")
     command.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: the file's)")
+    command.add_argument("--policies", type=Path, metavar="DIR", help="folder with policies of one's own (code)")
     command.add_argument("--out", type=Path, required=True, help="file to write, one JSON object a step")
     return parser
 
@@ -31,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 = done, 2 = the input is wrong, 3 = requests are left that can never run."""
     options = _parser().parse_args(argv)
     try:
+        if options.policies is not None:
+            _load(options.policies)
         workload = read_workload(options.workload)
         policy = policy_of(options.policy, workload.config, dict(setting(text) for text in options.set))
         flags = {name: getattr(options, name) for name in ("num_blocks", "block_size", "max_model_len")}
@@ -46,6 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     print(f"{count} steps written to {options.out}", file=sys.stderr)
     return 0
+
+
+def _load(folder: Path) -> None:
+    if not folder.is_dir():
+        raise WorkloadError(f"--policies is {str(folder)!r:.80}, expected a folder")
+    custom.load(folder)
+    for fault in custom.faults():
+        print(f"warning: {fault.file}: {fault.reason}", file=sys.stderr)
 
 
 if __name__ == "__main__":

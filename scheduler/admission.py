@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from scheduler.allocation import blocks_for, longest_run, place
+from scheduler.allocation import blocks_for, has_place, longest_run, place
 from scheduler.chunking import threshold_of
 from scheduler.plan import Deferral, Draft, StepView
 from scheduler.registry import Registry
@@ -193,7 +193,7 @@ def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: 
     watermark = watermark_blocks(view, draft)
     reason, run = "kv_capacity" if needed > free else "watermark", 0
     if needed + watermark <= free:
-        if not view.free_map or place(view, draft, needed) is not None:
+        if not view.free_map or has_place(view, draft, needed):
             return None
         reason, run = "allocator_fragmented", longest_run(draft.free_map)
     holder = max(draft.running, key=draft.blocks_of, default=None)

@@ -10,6 +10,8 @@ from typing import Final
 
 from scheduler.block_pool import KVBlockPool
 from scheduler.plan import Draft, StepView
+from scheduler.policy import SchedulerPolicy
+from scheduler.refusals import Refusals
 from scheduler.registry import Choice, Registry
 from scheduler.request import Request
 from scheduler.sequence import SequenceView
@@ -44,6 +46,14 @@ class Allocator(Choice):
         while block > 0 and (block - 1) % step:
             block = free.find(run, block + step - (block - 1) % step)
         return block if block > 0 else None
+
+    def propose(self, view: StepView, free: bytes, count: int) -> int | None:
+        """``place`` as the scheduler asks for it, so that a guard can stand before it."""
+        return self.place(free, count)
+
+    def decided_by(self, refusals: Refusals) -> str:
+        """Name of the allocator that decides in this step."""
+        return self.name
 
 
 ALLOCATORS: Final[Registry[Allocator]] = Registry("allocation")
@@ -105,9 +115,20 @@ def blocks_for(view: StepView, seq: SequenceView, num_tokens: int) -> int:
     return ALLOCATORS[seq.allocation or view.policy.allocation].blocks_for(view, seq, num_tokens)
 
 
+def in_force(policy: SchedulerPolicy, refusals: Refusals) -> str:
+    """The allocator of those that are let in now: the policy's, or its stand-in once it was refused in this step."""
+    return ALLOCATORS[policy.allocation].decided_by(refusals)
+
+
 def place(view: StepView, draft: Draft, count: int) -> int | None:
     """Where the allocator in force puts a run of ``count`` blocks; None when it cannot, or leaves it to the pool."""
-    return ALLOCATORS[view.policy.allocation].place(bytes(draft.free_map), count) if draft.free_map else None
+    return ALLOCATORS[view.policy.allocation].propose(view, bytes(draft.free_map), count) if draft.free_map else None
+
+
+def has_place(view: StepView, draft: Draft, count: int) -> bool:
+    """Whether ``count`` blocks, of which there are enough, lie where the allocator in force can give them out."""
+    found = place(view, draft, count) is not None
+    return found or not ALLOCATORS[in_force(view.policy, view.refusals)].contiguous
 
 
 def longest_run(free: bytearray) -> int:

@@ -10,8 +10,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
+from scheduler.allocation import ALLOCATORS, Allocator
 from scheduler.ordering import AdmissionOrder, OrderKey
-from scheduler.refusals import Refused, Source
+from scheduler.plan import StepView
+from scheduler.refusals import Refusals, Refused, Source
 from scheduler.sequence import SequenceView
 from scheduler.victims import VICTIMS, DraftView, VictimRule, spared
 
@@ -74,7 +76,7 @@ def ask(source: Source, call: str, function: Callable[..., T], *arguments: Any) 
     try:
         return function(*arguments)
     except FAULTS as error:
-        raise Refused(f"{call} raised {in_words(error, source.file)}") from None
+        raise Refused(source, f"{call} raised {in_words(error, source.file)}") from None
 
 
 def in_words(error: BaseException, file: str) -> str:
@@ -103,27 +105,27 @@ class OwnVictimRule(VictimRule):
     no rule, however odd, can evict the same requests in turn for ever."""
 
     def __init__(self, rule: VictimRule, source: Source) -> None:
-        self.name, self.description = rule.name, rule.description
+        self.name, self.description = source.name, str(rule.description)
+        self.source = source
         self._rule = rule
-        self._source = source
 
     def choose(self, candidates: Sequence[SequenceView], draft: DraftView) -> SequenceView:
         """What the rule chose, when it is one of those it was offered."""
         refusals = draft.view.refusals
-        if not refusals.has(self):
+        if not refusals.has(self.source):
             try:
                 return self._chosen(spared(candidates), draft)
             except Refused as refused:
-                refusals.note(self, self._source, refused.reason)
-        return VICTIMS[self._source.stand_in].choose(candidates, draft)
+                refusals.note(refused)
+        return VICTIMS[self.source.stand_in].choose(candidates, draft)
 
     def _chosen(self, candidates: Sequence[SequenceView], draft: DraftView) -> SequenceView:
         faces = tuple(SequenceFace(seq) for seq in candidates)
-        chosen = ask(self._source, "choose()", self._rule.choose, faces, DraftFace(draft))
+        chosen = ask(self.source, "choose()", self._rule.choose, faces, DraftFace(draft))
         for face, seq in zip(faces, candidates, strict=True):
             if face is chosen:
                 return seq
-        raise Refused(f"choose() returned {shown(chosen)}, expected one of its {len(faces)} candidates")
+        raise Refused(self.source, f"choose() returned {shown(chosen)}, expected one of its {len(faces)} candidates")
 
 
 class OwnOrder(AdmissionOrder):
@@ -131,7 +133,7 @@ class OwnOrder(AdmissionOrder):
     by rank, first come first served."""
 
     def __init__(self, order: AdmissionOrder, source: Source) -> None:
-        self.name, self.description = order.name, order.description
+        self.name, self.description = source.name, str(order.description)
         self.source = source
         self._order = order
 
@@ -140,14 +142,97 @@ class OwnOrder(AdmissionOrder):
         try:
             key = ask(self.source, "key()", self._order.key, SequenceFace(seq))
         except Refused as refused:
-            raise Refused(refused.reason, seq) from None
+            raise Refused(self.source, refused.reason, seq) from None
         parts = key if isinstance(key, tuple) else (key,)
         wrong = [part for part in parts if not _is_number(part)]
         if wrong or not parts:
             found = shown(wrong[0]) if wrong else "an empty tuple"
-            raise Refused(f"key({seq.request_id}) has {found}, expected a number or a tuple of numbers", seq)
+            reason = f"key({seq.request_id}) has {found}, expected a number or a tuple of numbers"
+            raise Refused(self.source, reason, seq)
         return (parts, seq.rank)
 
 
 def _is_number(part: object) -> bool:
     return type(part) in (bool, int, float) and part == part
+
+
+class OwnAllocator(Allocator):
+    """An allocator of one's own.
+
+    Its counts hold the tokens asked for, fit the pool, and within a step are the same for the same question and never
+    fewer for more tokens; its runs are free. So whatever it says, "it fits" and "it gets it" agree, and a request that
+    is alone fits.
+    """
+
+    def __init__(self, allocator: Allocator, source: Source) -> None:
+        self.name, self.description = source.name, str(allocator.description)
+        self.source = source
+        self.contiguous = bool(allocator.contiguous)
+        self._allocator = allocator
+
+    def blocks_for(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
+        """What the allocator says, where it keeps the rules; for a run always the one number for all its tokens."""
+        refusals = view.refusals
+        if not refusals.has(self.source):
+            try:
+                return self._count(view, seq, seq.max_total_tokens if self.contiguous else num_tokens)
+            except Refused as refused:
+                refusals.note(refused)
+        return ALLOCATORS[self.source.stand_in].blocks_for(view, seq, num_tokens)
+
+    def _count(self, view: StepView, seq: SequenceView, num_tokens: int) -> int:
+        known: dict[int, int] = view.refusals.answers.setdefault((self.source, seq.request_id), {})
+        if num_tokens in known:
+            return known[num_tokens]
+        call = f"blocks_for({seq.request_id}, {num_tokens})"
+        count = ask(self.source, call, self._allocator.blocks_for, ViewFace(view), SequenceFace(seq), num_tokens)
+        least = max([view.blocks_for(num_tokens), *(known[n] for n in known if n < num_tokens)])
+        most = min([view.num_blocks, *(known[n] for n in known if n > num_tokens)])
+        if type(count) is not int or not least <= count <= most:
+            expected = f"{least} to {most}, room for its tokens and no more than the pool or than more tokens get"
+            raise Refused(self.source, f"{call} returned {shown(count)}, expected {expected}")
+        known[num_tokens] = count
+        return count
+
+    def decided_by(self, refusals: Refusals) -> str:
+        """Its stand-in once it was refused in this step."""
+        return self.source.stand_in if refusals.has(self.source) else self.name
+
+    def propose(self, view: StepView, free: bytes, count: int) -> int | None:
+        """Where the allocator puts a run; None when it finds none, or may not decide any more in this step."""
+        if view.refusals.has(self.source):
+            return None
+        answers = view.refusals.answers
+        question = (self.source, free, count)
+        try:
+            if question not in answers:
+                answers[question] = self.place(free, count)
+        except Refused as refused:
+            view.refusals.note(refused)
+            return None
+        block: int | None = answers[question]
+        return block
+
+    def place(self, free: bytes, count: int) -> int | None:
+        """Where the allocator puts a run. Raises Refused when it is not free, or nowhere in a pool that is empty."""
+        call = f"place({count})"
+        block = ask(self.source, call, self._allocator.place, free, count)
+        if block is None:
+            if free.count(1) == len(free) - 1:
+                raise Refused(self.source, f"{call} returned None although every block is free")
+            return None
+        if type(block) is not int or not 1 <= block <= len(free) - count:
+            raise Refused(self.source, f"{call} returned {shown(block)}, expected 1 to {len(free) - count}")
+        if free.count(1, block, block + count) != count:
+            raise Refused(self.source, f"{call} returned {block}, a run in which blocks are taken")
+        if (block - 1) % self.alignment(count):
+            raise Refused(self.source, f"{call} returned {block}, which is not aligned to {self.alignment(count)}")
+        return block
+
+    def alignment(self, count: int) -> int:
+        """What the allocator says; 1 for an answer that is none, which ``place`` then meets as well."""
+        try:
+            step = self._allocator.alignment(count)
+        except FAULTS:
+            return 1
+        return step if type(step) is int and 1 <= step <= count else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
+from scheduler.allocation import in_force
 from scheduler.block_pool import KVBlockPool
 from scheduler.event_log import EventLog
 from scheduler.events import Number
@@ -46,6 +47,7 @@ class Lifecycle:
         self.resumes = ResumeLedger()
         self.log = log
         self.books = books
+        self._refusals = refusals
         self.live: dict[str, Sequence] = {}
         self.running: list[Sequence] = []
         self.waiting = WaitingQueue(ORDERS[policy.admission_order], refusals)
@@ -209,7 +211,7 @@ class Lifecycle:
             seq.policy_version = policy.version
         seq.state = State.RUNNING
         seq.num_passed = 0
-        seq.allocation = policy.allocation
+        seq.allocation = in_force(policy, self._refusals)
         seq.static_length = action.static_length
         seq.slot = self._take_slot()
         self.running.append(seq)

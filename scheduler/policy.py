@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from scheduler.registry import REGISTRIES
@@ -126,6 +126,16 @@ def problems(policy: SchedulerPolicy) -> tuple[str, ...]:
     if not isinstance(policy, SchedulerPolicy):
         return (f"policy is {policy!r:.80}, expected a SchedulerPolicy",)
     return tuple(text for item in fields(policy) if (text := _problem(item.name, getattr(policy, item.name))))
+
+
+def with_known_values(policy: SchedulerPolicy) -> SchedulerPolicy:
+    """The policy with the default in place of each named value that this process does not know.
+
+    A policy of one's own may be gone, or broken, when a worker starts again under it.
+    """
+    unknown = [name for name, registry in REGISTRIES.items() if getattr(policy, name) not in registry]
+    default = SchedulerPolicy()
+    return replace(policy, **{name: getattr(default, name) for name in unknown}) if unknown else policy
 
 
 def _problem(name: str, value: Any) -> str:

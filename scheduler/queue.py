@@ -106,7 +106,7 @@ class WaitingQueue:
         While the request it failed for waits and it still fails for that one, nothing is sorted.
         """
         order, suspect = self._order, self._suspect
-        if not isinstance(order, OwnOrder):
+        if not isinstance(order, OwnOrder) or self._refusals.has(order.source):
             return
         try:
             if self._key != order.key:
@@ -114,15 +114,14 @@ class WaitingQueue:
                     order.key(suspect)
                 self._sort(order)
             elif (head := self.head()) is not None and order.key(head) != head.queue_key:
-                raise Refused(f"key({head.request_id}) changed while the request waited", head)
+                raise Refused(order.source, f"key({head.request_id}) changed while the request waited", head)
         except Refused as refused:
             self._stand_in(refused)
 
     def _stand_in(self, refused: Refused) -> None:
-        assert isinstance(self._order, OwnOrder)
-        self._refusals.note(self._order, self._order.source, refused.reason)
+        self._refusals.note(refused)
         self._suspect = refused.seq
-        stand_in = ORDERS[self._order.source.stand_in]
+        stand_in = ORDERS[refused.source.stand_in]
         if self._key != stand_in.key:
             self._sort(stand_in)
 

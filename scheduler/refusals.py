@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from scheduler.event_log import EventLog
 from scheduler.metrics import Books
-from scheduler.registry import Choice
 from scheduler.sequence import SequenceView
 
 
@@ -24,36 +25,42 @@ class Source:
 class Refused(Exception):  # noqa: N818  an outcome, not a defect of ours
     """A proposal that breaks a rule. seq: the request it was about, where it was about one."""
 
-    def __init__(self, reason: str, seq: SequenceView | None = None) -> None:
+    def __init__(self, source: Source, reason: str, seq: SequenceView | None = None) -> None:
         super().__init__(reason)
+        self.source = source
         self.reason = reason
         self.seq = seq
 
 
 class Refusals:
-    """The refusals of one scheduler. After its first one a rule is not asked again in that step, so that a rule that is
-    always wrong costs one event a step."""
+    """The refusals of one scheduler. After its first one a policy is not asked again in that step, so that one that is
+    always wrong costs one event a step.
 
-    __slots__ = ("_pending", "_refused")
+    answers: what was asked in this step already, by question; the same question then has the same answer.
+    """
+
+    __slots__ = ("_pending", "_refused", "answers")
 
     def __init__(self) -> None:
-        self._pending: list[tuple[Source, str]] = []
-        self._refused: set[Choice] = set()
+        self._pending: list[Refused] = []
+        self._refused: set[Source] = set()
+        self.answers: dict[tuple[Hashable, ...], Any] = {}
 
     def next_step(self) -> None:
-        """Let every rule propose again."""
-        if self._refused:
+        """Let everybody propose again."""
+        if self._refused or self.answers:
             self._refused.clear()
+            self.answers.clear()
 
-    def has(self, rule: Choice) -> bool:
-        """Whether the stand-in decides for ``rule`` in this step."""
-        return rule in self._refused
+    def has(self, source: Source) -> bool:
+        """Whether the stand-in decides in this step."""
+        return source in self._refused
 
-    def note(self, rule: Choice, source: Source, reason: str) -> None:
-        """Refuse what ``rule`` proposed."""
-        if rule not in self._refused:
-            self._refused.add(rule)
-            self._pending.append((source, reason))
+    def note(self, refused: Refused) -> None:
+        """Let the stand-in decide from now on in this step."""
+        if refused.source not in self._refused:
+            self._refused.add(refused.source)
+            self._pending.append(refused)
 
     def report(self, log: EventLog, books: Books, now: float) -> None:
         """Write the refusals noted since the last report into the books."""
@@ -61,12 +68,14 @@ class Refusals:
             return
         pending, self._pending = self._pending, []
         books.refused_proposals += len(pending)
-        for source, reason in pending:
+        for refused in pending:
+            source = refused.source
+            own = f"{source.field} {source.name} ({source.file})"
             log.add(
                 "policy_refused",
                 "",
                 now,
-                f"{source.field} {source.name} ({source.file}): {reason}; {source.stand_in} decides in this step",
+                f"{own}: {refused.reason}; {source.stand_in} decides in this step",
                 field=source.field,
                 name=source.name,
                 file=source.file,

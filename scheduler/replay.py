@@ -108,6 +108,8 @@ def replay(workload: Workload, policy: SchedulerPolicy, sizes: Mapping[str, int]
         for event in snapshot.events:
             if event.kind == "rejected":
                 print(f"step {index}: {event.request_id} rejected: {event.reason}", file=sys.stderr)
+            elif event.kind == "policy_refused":
+                print(f"step {index}: {event.reason}", file=sys.stderr)
         yield _line(index, planned, snapshot)
 
 

@@ -219,7 +219,6 @@ class Scheduler:
         self._apply_policy()
         first_event = len(log)
         self._end_held(now)
-        self._refusals.next_step()
         life.waiting.next_step()
         draft = Draft(self._view())
         if self._to_preempt:
@@ -255,6 +254,7 @@ class Scheduler:
         resumes = self._life.resumes.settle(step, result.timings, self._life.live, now)
         self._end_held(now)
         self._books.steps += 1
+        self._refusals.next_step()
         snapshot = self._snapshot(step, new_tokens, now, result.timings, resumes)
         self._log.step_id = self._step_id + 1
         self._apply_policy()
@@ -302,6 +302,7 @@ class Scheduler:
     def _give_up(self, step: ScheduleStep) -> None:
         self._in_flight = None
         self._life.resumes.give_up()
+        self._refusals.next_step()
         for request_id in step.positions_start:
             seq = self._life.live.get(request_id)
             if seq is not None:
