@@ -28,9 +28,9 @@ INTEGERS: Final = {
     "SEED": ("seed", 0, 2**63 - 1),
 }
 """Variable without prefix -> (field of RunnerConfig, smallest and largest legal value)."""
-READ_ELSEWHERE: Final = ("CACHE", "POLICIES", "RENDERER")
-"""By the cache of converted models, the policies of one's own and the chart
-specifications; listed so that they are not called unknown."""
+READ_ELSEWHERE: Final = ("CACHE", "POLICIES", "RENDERER", "API_KEY", "API_MAX_QUEUED")
+"""By the cache of converted models, the policies of one's own, the chart specifications and the HTTP API; listed so
+that they are not called unknown."""
 
 
 class SettingsError(ValueError):

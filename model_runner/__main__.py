@@ -1,4 +1,4 @@
-"""``python -m model_runner bench|prepare|worker``: see each command's ``--help``."""
+"""``python -m model_runner bench|prepare|serve|worker``: see each command's ``--help``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 COMMANDS = {
     "bench": ("model_runner.bench", "run a workload without a page and write what was measured"),
+    "serve": ("model_runner.serve", "the runner and its HTTP API, without a page"),
     "prepare": ("model_runner.prepare", "convert the default model once, so that every start is quick"),
     "worker": ("model_runner.worker", "the engine process of a dashboard"),
 }

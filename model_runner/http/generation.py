@@ -1,0 +1,155 @@
+"""One generation on behalf of an HTTP client: submitted, followed as it grows, ended when nobody wants the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from starlette.types import Receive
+
+from model_runner.client import RunnerClient
+from model_runner.http.errors import ApiError, ClientGoneError
+from model_runner.http.schemas import Wanted
+from model_runner.http.stop_strings import StopStrings
+from model_runner.watch import News, Watch
+
+CHECK_S = 2.0
+"""How often a client that waits without any news is told whether the engine still can bring some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the answer. num_tokens: output tokens so far.
+
+    finish_reason: None until the last piece, then "stop", "length" or "abort"; stop_reason: the stop string that ended
+    it. begun_again: what came before is void, another model runs.
+    """
+
+    text: str
+    num_tokens: int
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+    begun_again: bool = False
+
+
+class Generation:
+    """Async context manager; leaving it early, in whatever way, ends the request in the engine.
+
+    receive: the connection's, its body already read; only the client's hanging up is still to come.
+    """
+
+    def __init__(self, client: RunnerClient, wanted: Wanted, receive: Receive) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._receive = receive
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._pending: deque[News] = deque()
+        self._is_gone = False
+        self._listener: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
+        self.request_id = ""
+        self.num_prompt_tokens = 0
+
+    async def __aenter__(self) -> Generation:
+        """Submit. Raises ApiError when it is refused at once."""
+        wanted = self._wanted
+        outcome = self._client.submit(
+            wanted.prompt, wanted.sampling, priority=wanted.priority, chat=False, origin="api"
+        )
+        if not outcome.accepted:
+            status = {"full": 429, "unavailable": 503}.get(outcome.refusal, 400)
+            raise ApiError(status, "; ".join(outcome.reasons), headers={"retry-after": "1"} if status == 429 else None)
+        self.request_id = outcome.request_id
+        self._watch = self._client.watch(outcome.request_id, self._wake)
+        self._listener = asyncio.create_task(self._listen())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._watch is not None:
+            self._client.unwatch(self._watch)
+        self._client.abandon(self.request_id)
+
+    async def accepted(self) -> None:
+        """Wait until the engine has taken the request in, so that its prompt's tokens are counted.
+
+        Raises ApiError when the engine refuses it or has failed, ClientGoneError when the client has hung up.
+        """
+        await self._news()
+        first = self._pending[0]
+        if first.outcome == "rejected":
+            raise _rejected(first.reason)
+        self.num_prompt_tokens = first.num_prompt_tokens
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """The answer as it grows; the last piece has a finish_reason. Raises as ``accepted``."""
+        stops = self._stops()
+        while True:
+            await self._news()
+            news = self._pending.popleft()
+            if news.begun_again:
+                stops = self._stops()
+                yield Piece("", 0, begun_again=True)
+                continue
+            if news.outcome == "rejected":
+                raise _rejected(news.reason)
+            self.num_prompt_tokens = news.num_prompt_tokens or self.num_prompt_tokens
+            is_searched = news.num_tokens > self._wanted.sampling.min_tokens
+            text = stops.add(news.text) if is_searched else stops.pass_on(news.text)
+            if stops.found is not None:
+                yield Piece(text, news.num_tokens, "stop", stops.found)
+                return
+            if news.outcome:
+                reason = news.reason if news.outcome == "finished" else "abort"
+                yield Piece(text + stops.flush(), news.num_tokens, reason)
+                return
+            if text:
+                yield Piece(text, news.num_tokens)
+
+    def _stops(self) -> StopStrings:
+        return StopStrings(self._wanted.stop, include=self._wanted.include_stop)
+
+    async def _news(self) -> None:
+        """Wait until ``_pending`` holds something."""
+        while not self._pending:
+            try:
+                async with asyncio.timeout(CHECK_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                self._check_engine()
+                continue
+            self._woken.clear()
+            if self._is_gone:
+                raise ClientGoneError
+            self._pending.extend(self._watch.take() if self._watch is not None else ())
+
+    def _check_engine(self) -> None:
+        state = self._client.state
+        if state.phase in ("failed", "stopped"):
+            raise ApiError(503, f"the engine has {state.phase}: {state.message}", code="engine_failed")
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._is_gone = True
+        self._woken.set()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the server's loop has ended before the client's thread
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+
+def _rejected(reason: str) -> ApiError:
+    """The engine's refusal begins with the name of the field; a prompt is called by the name of its contents."""
+    field = re.match(r"[a-z_]+", reason)
+    code = "context_length_exceeded" if "max_model_len" in reason else None
+    return ApiError(400, reason, param=field[0] if field else None, code=code)
