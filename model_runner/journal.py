@@ -160,14 +160,14 @@ class Journal:
             for request_id, text in snapshot.text_deltas.items():
                 if request_id in self._unfinished:
                     self._unfinished[request_id].pieces.append(text)
-            for request_id in self._watches.keys() & (snapshot.step.new_tokens.keys() | snapshot.text_deltas.keys()):
-                if request_id in self._unfinished:
-                    self._tell(self._unfinished[request_id], snapshot.text_deltas.get(request_id, ""))
             for record in snapshot.step.records:
                 entry = self._unfinished.get(record.request_id)
                 if entry is not None:
                     entry.record = record
-                    self._end(entry, record.outcome, record.reason)
+                    text = snapshot.text_deltas.get(record.request_id, "")
+                    self._end(entry, record.outcome, record.reason, text)
+            for request_id in self._watches.keys() & (snapshot.step.new_tokens.keys() | snapshot.text_deltas.keys()):
+                self._tell(self._unfinished[request_id], snapshot.text_deltas.get(request_id, ""))
 
     def replace(self, states: Iterable[RequestState], records: Mapping[str, RequestRecord]) -> None:
         """Take whole states instead of what is known: after a gap. records: of those that ended, as far as known."""
@@ -176,13 +176,14 @@ class Journal:
                 entry = self._unfinished.get(state.request_id)
                 if entry is None:
                     continue
-                known = sum(map(len, entry.pieces))
+                new_text = state.text[sum(map(len, entry.pieces)) :]
                 entry.tokens = list(state.output_token_ids)
                 entry.pieces = [state.text]
-                self._tell(entry, state.text[known:])
                 if state.ended:
                     entry.record = records.get(state.request_id)
-                    self._end(entry, state.ended, entry.record.reason if entry.record else "")
+                    self._end(entry, state.ended, entry.record.reason if entry.record else "", new_text)
+                else:
+                    self._tell(entry, new_text)
 
     def abort_asked(self, request_id: str | None) -> tuple[str, ...]:
         """Note that these shall end; those no worker has yet end at once. The ids that ended here."""
@@ -258,11 +259,12 @@ class Journal:
         entry.age_s += max(0.0, self._engine_time - entry.counted_from)
         entry.counted_from = self._monotonic()
 
-    def _end(self, entry: _Entry, outcome: str, reason: str) -> None:
+    def _end(self, entry: _Entry, outcome: str, reason: str, text: str = "") -> None:
+        """text: what came with the end, for those who watch."""
         entry.outcome, entry.reason = outcome, reason
         if not entry.sent:
             self._unsent -= 1
-        self._tell(entry)
+        self._tell(entry, text)
         self._watches.pop(entry.request_id, None)
         del self._unfinished[entry.request_id]
         self._ended[entry.request_id] = entry

@@ -53,6 +53,11 @@ class HttpApi:
         self._client = client
 
     @property
+    def num_open(self) -> int:
+        """Answers under way."""
+        return self._num_open
+
+    @property
     def routes(self) -> list[Route]:
         """To be put before all other routes."""
         return [

@@ -177,8 +177,10 @@ def _invalid(message: str) -> ApiError:
     if at is None:
         missing = re.search(r"missing required field `([^`]*)`", message)
         return ApiError(400, message, param=missing[1] if missing else None)
-    text = message[: at.start()]
-    return ApiError(400, f"{at[1]}: {text[:1].lower()}{text[1:]}", param=at[1])
+    text, field = message[: at.start()], at[1].partition("[...]")[0]
+    if not field:
+        return ApiError(400, text)  # somewhere in a map: msgspec does not say under which key
+    return ApiError(400, f"{field}: {text[:1].lower()}{text[1:]}", param=field)
 
 
 def _wrong(name: str, value: object, right: str) -> ApiError:
