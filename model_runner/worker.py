@@ -138,13 +138,14 @@ def build_engine(
         snapshot_waiting_limit=spec.snapshot_waiting_limit,
         num_host_blocks=info.num_host_blocks,
     )
-    if policy != spec.policy:
-        scheduler.set_policy(spec.policy)  # refused, which names each unknown value in the events
     outputs = Outputs(tokenizer.detokenizer)
     handler = CommandHandler(
         scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock
     )
-    return Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
+    engine = Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
+    if policy != spec.policy:
+        scheduler.set_policy(spec.policy)  # refused, which names each unknown value in the first events
+    return engine
 
 
 def _toy_note(error: ModelNotFoundError) -> str:

