@@ -177,6 +177,7 @@ def undo(seq: Sequence, step: ScheduleStep, life: Lifecycle) -> None:
     life.num_decoding -= seq.decoding
     seq.decoding = False
     seq.num_computed_tokens = start
+    life.note_reserving(seq)
     if seq.static_length:
         done = step.num_scheduled_tokens.get(seq.request_id, 0) + step.num_padding_tokens.get(seq.request_id, 0)
         seq.static_position -= done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.allocation import ALLOCATORS
 from scheduler.block_pool import InvariantError
 from scheduler.scheduler import Scheduler
 from scheduler.sequence import Sequence, State
@@ -21,6 +22,7 @@ def check(scheduler: Scheduler) -> None:
     owned: dict[int, str] = {}
     for seq in live.values():
         _check_sequence(seq, scheduler.pool.block_size)
+        _check_place(seq, scheduler.pool.num_blocks)
         for block in seq.block_table:
             _require(block not in owned, f"block {block} is in the tables of {owned.get(block)} and {seq.request_id}")
             _require(
@@ -95,6 +97,7 @@ def check_snapshot(snapshot: StepSnapshot) -> None:
         "host blocks of rows and in use differ",
     )
     _require(0 <= snapshot.filled_tokens <= snapshot.allocated_tokens, "more tokens filled than allocated")
+    _check_memory(snapshot)
     _require(set(snapshot.running.request_id).isdisjoint(snapshot.waiting.request_id), "a request runs and waits")
 
 
@@ -161,6 +164,37 @@ def _check_sequence(seq: Sequence, block_size: int) -> None:
     times = (seq.first_scheduled_time, seq.first_token_time, seq.last_token_time)
     known = [moment for moment in times if moment is not None]
     _require(known == sorted(known), f"{name} has times out of order: {times}")
+
+
+def _check_place(seq: Sequence, num_blocks: int) -> None:
+    """A contiguous allocator gave one run of consecutive ids, aligned as it says, for all tokens there may be."""
+    name, table = seq.request_id, seq.block_table
+    _require((seq.state is State.RUNNING) == bool(seq.allocation), f"{name} is {seq.state.value}: {seq.allocation!r}")
+    if not seq.allocation or not ALLOCATORS[seq.allocation].contiguous:
+        return
+    _require(table == tuple(range(table[0], table[0] + len(table))), f"{name} has blocks {table}, not one run")
+    _require(table[-1] <= num_blocks, f"{name} has blocks {table}, the pool ends at {num_blocks}")
+    step = ALLOCATORS[seq.allocation].alignment(len(table))
+    _require((table[0] - 1) % step == 0, f"{name} begins at block {table[0]}, which is not aligned to {step}")
+    _require(seq.capacity >= seq.max_total_tokens, f"{name} may need {seq.max_total_tokens} tokens of {seq.capacity}")
+
+
+def _check_memory(snapshot: StepSnapshot) -> None:
+    """The token slots add up, row by row, and what counts as unusable is free."""
+    memory, size, rows = snapshot.memory, snapshot.block_size, snapshot.running
+    tables = list(zip(rows.num_computed_tokens, rows.block_ids, strict=True))
+    _require(memory.filled == snapshot.filled_tokens == sum(rows.num_computed_tokens), f"{memory.filled} tokens filled")
+    _require(
+        memory.filled + memory.reserved + memory.internal == snapshot.allocated_tokens, f"{memory} does not add up"
+    )
+    internal = sum(-computed % size for computed, _ in tables)
+    _require(memory.internal == internal, f"{memory.internal} internal, {internal} in last blocks")
+    reserved = sum((len(blocks) - -(-computed // size)) * size for computed, blocks in tables)
+    _require(memory.reserved == reserved, f"{memory.reserved} reserved, {reserved} in blocks without a token")
+    unusable = set(memory.unusable_block_ids)
+    _require(memory.external == len(unusable) * size, f"{memory.external} external, {len(unusable)} blocks unusable")
+    _require(len(unusable) == len(memory.unusable_block_ids) <= snapshot.num_free_blocks, "more unusable than free")
+    _require(all(unusable.isdisjoint(blocks) for _, blocks in tables), "a block is owned and unusable")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from scheduler.allocation import in_force
+from scheduler.allocation import ALLOCATORS, in_force
 from scheduler.block_pool import KVBlockPool
 from scheduler.event_log import EventLog
 from scheduler.events import Number
@@ -29,7 +29,7 @@ class Lifecycle:
     """Every request is in ``live`` and in exactly one of ``running`` (order of admission) and ``waiting``.
 
     Each method is one whole move: lists, blocks, slot, counters and event together, so that no move is half made.
-    num_held, num_decoding: running requests with ``held`` and ``decoding`` set.
+    num_held, num_decoding, num_reserving: running requests with ``held``, ``decoding`` and ``reserving`` set.
     members_changed, blocks_changed: what the next snapshot must read anew.
     """
 
@@ -54,6 +54,7 @@ class Lifecycle:
         self.newly_queued: list[Sequence] = []
         self.num_held = 0
         self.num_decoding = 0
+        self.num_reserving = 0
         self.members_changed = True
         self.blocks_changed = True
         self._remembered: dict[str, None] = {}
@@ -122,6 +123,11 @@ class Lifecycle:
         seq.held, seq.end_reason = True, reason
         self.num_held += 1
         self.members_changed = True
+
+    def note_reserving(self, seq: Sequence) -> None:
+        """Note that a running request may own blocks without a token, until it leaves the batch."""
+        self.num_reserving += not seq.reserving
+        seq.reserving = True
 
     def has_ended(self, request_id: str) -> bool:
         """Whether a request of this id ended lately."""
@@ -192,6 +198,8 @@ class Lifecycle:
         seq.num_computed_tokens = 0
         self.num_decoding -= seq.decoding
         seq.decoding = False
+        self.num_reserving -= seq.reserving
+        seq.reserving = False
         seq.static_length = seq.static_position = 0
         self.num_held -= seq.held
         heapq.heappush(self._free_slots, seq.slot)
@@ -217,6 +225,8 @@ class Lifecycle:
         self.running.append(seq)
         self.members_changed = True
         self._give_blocks(seq, action)
+        if ALLOCATORS[seq.allocation].contiguous:
+            self.note_reserving(seq)
         self.log.add(
             kind,
             seq.request_id,

@@ -110,8 +110,9 @@ class Deferral:
 
     request_id: the request it ended at, the head. whole_queue: the reason holds for everybody who waits; otherwise
     those behind wait for the head (``head_of_line``). longest_run: most free blocks in a row, where that is what is
-    short (``allocator_fragmented``). others: the reasons of further requests that were looked at and
-    did not fit (head of line "skip"); rest: (reason, blocked_by) of those the walk did not reach, None = the usual.
+    short (``allocator_fragmented``). fits_paged: ids that would be let in were all blocks given out page by page.
+    others: the reasons of further requests that were looked at and did not fit (head of line "skip"); rest: (reason,
+    blocked_by) of those the walk did not reach, None = the usual.
     """
 
     reason: str
@@ -122,6 +123,7 @@ class Deferral:
     budget_left: int = 0
     blocked_by: str = ""
     longest_run: int = 0
+    fits_paged: tuple[str, ...] = ()
     whole_queue: bool = True
     others: tuple[Deferral, ...] = ()
     rest: tuple[str, str] | None = None

@@ -18,11 +18,18 @@ class PresetNote:
 
 PRESETS: Final[dict[str, SchedulerPolicy]] = {
     "static": SchedulerPolicy(batching="static", admission_rule="worst_case"),
-    "vllm-v1": SchedulerPolicy(prefill_mix="running_order"),
-    "sarathi": SchedulerPolicy(prefill_mix="decode_first", max_num_batched_tokens=64),
+    "orca-max": SchedulerPolicy(
+        prefill_mix="running_order",
+        enable_chunked_prefill=False,
+        max_num_batched_tokens=8192,
+        admission_rule="worst_case",
+        allocation="reserve_max",
+    ),
     "vllm-v0": SchedulerPolicy(
         prefill_mix="prefill_first", enable_chunked_prefill=False, max_num_batched_tokens=8192, kv_watermark=0.01
     ),
+    "vllm-v1": SchedulerPolicy(prefill_mix="running_order"),
+    "sarathi": SchedulerPolicy(prefill_mix="decode_first", max_num_batched_tokens=64),
     "tgi-worst-case": SchedulerPolicy(
         prefill_mix="prefill_first",
         enable_chunked_prefill=False,
@@ -36,6 +43,16 @@ PRESET_NOTES: Final[dict[str, PresetNote]] = {
     "static": PresetNote(
         "A batch starts and ends whole: prompts are padded to the longest, and finished rows wait for the slowest.",
         "Request-level scheduling as described in Yu et al., Orca, OSDI 2022, section 2 (FasterTransformer).",
+    ),
+    "orca-max": PresetNote(
+        "The batch is made anew every iteration, but each request reserves one run of blocks for the longest sequence "
+        "the model takes: little of the cache is ever filled, and few requests run.",
+        "Yu et al., Orca, OSDI 2022, sections 3 and 4.2; memory as Orca (Max) in Kwon et al., PagedAttention, "
+        "SOSP 2023, section 6.1.",
+    ),
+    "vllm-v0": PresetNote(
+        "Whole prompts first, and a step is either prefill or decode: quick first tokens, stalled decodes.",
+        "vLLM before 0.8, vllm/core/scheduler.py, chunked prefill off, watermark 0.01.",
     ),
     "vllm-v1": PresetNote(
         "Running requests first in order of admission, then the queue; prefill in chunks beside decodes; the newest "
@@ -51,10 +68,6 @@ PRESET_NOTES: Final[dict[str, PresetNote]] = {
         "nobody is ever evicted, and slots stay empty for tokens that are never made.",
         "Hugging Face text-generation-inference, router backends/v3/src/queue.rs: a batch's token budget counts "
         "input_length + max_new_tokens of every entry.",
-    ),
-    "vllm-v0": PresetNote(
-        "Whole prompts first, and a step is either prefill or decode: quick first tokens, stalled decodes.",
-        "vLLM before 0.8, vllm/core/scheduler.py, chunked prefill off, watermark 0.01.",
     ),
 }
 """Name -> what it stands for."""

@@ -15,6 +15,7 @@ from scheduler.continuous import BATCHINGS
 from scheduler.event_log import EventLog
 from scheduler.events import Number
 from scheduler.explain import Explainer
+from scheduler.fragmentation import MemoryGauge, fitting_paged
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
 from scheduler.ordering import ORDERS
@@ -25,7 +26,7 @@ from scheduler.preemption import evict_requested
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State
-from scheduler.snapshot import ResumeRecord, StepSnapshot, Totals
+from scheduler.snapshot import MemoryUse, ResumeRecord, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepResult, StepTimings
 from scheduler.swap import HostSpace
 from scheduler.tables import SnapshotBuilder
@@ -128,6 +129,12 @@ class Scheduler:
         return {seq.request_id: seq.block_table for seq in self._life.running}
 
     @property
+    def memory_use(self) -> MemoryUse:
+        """Where the token slots of the pool are now. Costs O(running)."""
+        computed = [seq.num_computed_tokens for seq in self._life.running]
+        return MemoryGauge().measure(self._view(), computed, self._life.num_reserving)
+
+    @property
     def totals(self) -> Totals:
         """The counters so far."""
         return self._books.totals()
@@ -225,6 +232,9 @@ class Scheduler:
             evict_requested(draft.view, draft, self._to_preempt)
             self._to_preempt = {}
         BATCHINGS[self._policy.batching](draft.view, draft)
+        if draft.deferral is not None and (draft.view.free_map or life.num_reserving):
+            fits_paged = fitting_paged(draft.view, draft, life.running)
+            draft.deferral = replace(draft.deferral, fits_paged=fits_paged)
         self._refusals.report(log, self._books, now)
         new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
         life.note_passed(draft.passed)

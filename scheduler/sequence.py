@@ -80,6 +80,8 @@ class Sequence:
     high_water: tokens that were computed once already (before an eviction); computing below it is waste.
     context_end: prompt plus tokens of an earlier life; computing below it is prefill, above it decode.
     decoding: it has sampled since it was admitted, so its next step is one token never computed before.
+    reserving: it may own blocks that hold none of its computed tokens: a run taken for tokens to come, or blocks of
+        tokens whose result was lost.
     swapped_blocks: blocks moved to and from the host pool so far.
     static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
     queue_key: its place in the waiting queue, as the order said when it was put there.
@@ -120,6 +122,7 @@ class Sequence:
         "recompute_tokens",
         "request",
         "request_id",
+        "reserving",
         "slot",
         "state",
         "static_length",
@@ -158,6 +161,7 @@ class Sequence:
         self.slot = -1
         self.state = State.WAITING
         self.decoding = False
+        self.reserving = False
         self.held = False
         self.end_reason = ""
         self.static_length = 0

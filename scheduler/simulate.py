@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduler.policy import SchedulerPolicy
 from scheduler.request import Request, SamplingParams
 from scheduler.scheduler import Scheduler
-from scheduler.snapshot import StepSnapshot
+from scheduler.snapshot import MemoryUse, StepSnapshot
 from scheduler.step import ScheduleStep, StepResult
 from scheduler.workload import WorkloadRequest
 
@@ -36,6 +36,7 @@ class Planned:
     computed: dict[str, int]
     block_ids: dict[str, tuple[int, ...]]
     used_blocks: int
+    memory: MemoryUse
 
 
 class StalledError(RuntimeError):
@@ -124,4 +125,5 @@ class Simulation:
             computed=scheduler.computed_tokens,
             block_ids=scheduler.block_tables,
             used_blocks=scheduler.pool.num_used_blocks,
+            memory=scheduler.memory_use,
         )

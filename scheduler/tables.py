@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from scheduler.admission import must_fit
+from scheduler.fragmentation import MemoryGauge
 from scheduler.lifecycle import Lifecycle
 from scheduler.plan import Deferral, StepView
 from scheduler.sequence import Sequence
@@ -120,14 +121,17 @@ class WaitingColumns:
                 [must_fit(view, seq, min(seq.num_tokens - seq.num_computed_tokens, budget)) for seq in rows]
             ),
             swapped_blocks=tuple([len(seq.host_block_ids) for seq in rows]),
-            fits_paged=(False,) * len(rows),
         )
 
     @staticmethod
     def _with_reasons(table: WaitingTable, deferral: Deferral | None, free_blocks: int) -> WaitingTable:
         count = len(table)
         reason = blocked_by = ("",) * count
+        fits_paged = (False,) * count
         if deferral is not None:
+            if deferral.fits_paged:
+                fitting = set(deferral.fits_paged)
+                fits_paged = tuple([request_id in fitting for request_id in table.request_id])
             behind, behind_by = deferral.behind
             reason, blocked_by = (behind,) * count, (behind_by,) * count
             if not deferral.whole_queue:
@@ -136,7 +140,9 @@ class WaitingColumns:
                 reason = tuple([each.reason if each else behind for each in looked_at])
                 blocked_by = tuple([each.blocked_by if each else behind_by for each in looked_at])
             free_blocks = deferral.free_blocks if deferral.needed_blocks else free_blocks
-        return replace(table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by)
+        return replace(
+            table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by, fits_paged=fits_paged
+        )
 
 
 class SnapshotBuilder:
@@ -145,6 +151,7 @@ class SnapshotBuilder:
     def __init__(self, waiting_limit: int | None) -> None:
         self._running = RunningColumns()
         self._waiting = WaitingColumns(waiting_limit)
+        self._memory = MemoryGauge()
 
     def build(
         self,
@@ -163,6 +170,7 @@ class SnapshotBuilder:
         done = step or NO_STEP
         running = self._running.build(life, done.num_scheduled_tokens, done.num_padding_tokens, done.kinds)
         pool, waiting = life.pool, life.waiting
+        memory = self._memory.measure(view, running.num_computed_tokens, life.num_reserving)
         return StepSnapshot(
             step_id=step_id,
             time=now,
@@ -188,9 +196,10 @@ class SnapshotBuilder:
             num_free_blocks=pool.num_free_blocks,
             kv_cache_usage=pool.usage,
             allocated_tokens=pool.num_used_blocks * pool.block_size,
-            filled_tokens=sum(running.num_computed_tokens),
+            filled_tokens=memory.filled,
             totals=life.books.totals(),
             timings=timings,
+            memory=memory,
             num_host_blocks=life.host.pool.num_blocks,
             num_used_host_blocks=life.host.pool.num_used_blocks,
             swapped_out=done.swapped_out,

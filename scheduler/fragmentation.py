@@ -1,0 +1,118 @@
+"""Where the token slots of the pool are, and what the same moment would look like page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Final
+
+from scheduler.allocation import ALLOCATORS, blocks_for
+from scheduler.continuous import BATCHINGS
+from scheduler.plan import Admit, Draft, StepView
+from scheduler.refusals import Refusals
+from scheduler.request import Request
+from scheduler.sequence import Sequence as Seq
+from scheduler.snapshot import MemoryUse
+
+SHORT_OF_MEMORY: Final = ("kv_capacity", "watermark", "allocator_fragmented")
+"""Reasons of waiting that another way of giving out blocks could take away."""
+
+SMALLEST: Final = Seq(Request("", (0,)), max_tokens=1, arrival_time=0.0, rank=0, stop_ids=frozenset())
+"""One prompt token, one output token: the least a request can ask for."""
+
+
+class MemoryGauge:
+    """Measures ``MemoryUse`` after a step. What the allocator cannot give out is looked for only when it may change."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[bytes, int, str] = (b"", 0, "")
+        self._unusable: tuple[int, ...] = ()
+
+    def measure(self, view: StepView, num_computed_tokens: Sequence[int], num_reserving: int) -> MemoryUse:
+        """Where the token slots are, from the computed tokens of each running request.
+
+        num_reserving: running requests that may own blocks without a token. Without any, what used blocks do not hold
+        is the rest of last blocks, and no row needs to be looked at.
+        """
+        size = view.block_size
+        filled = sum(num_computed_tokens)
+        empty = view.num_used_blocks * size - filled
+        internal = sum([-count % size for count in num_computed_tokens]) if num_reserving else empty
+        unusable = self._unusable_blocks(view)
+        return MemoryUse(filled, empty - internal, internal, len(unusable) * size, unusable)
+
+    def _unusable_blocks(self, view: StepView) -> tuple[int, ...]:
+        if not view.free_map:
+            return ()
+        head = view.waiting.head() or SMALLEST
+        asked = (view.free_map, blocks_for(view, head, head.num_tokens), view.policy.allocation)
+        if asked != self._asked:
+            self._asked = asked
+            self._unusable = unusable_blocks(*asked)
+        return self._unusable
+
+
+def unusable_blocks(free: bytes, count: int, allocation: str) -> tuple[int, ...]:
+    """Free blocks that lie in no run of ``count`` which the allocator could give out; none when fewer are free at all.
+
+    free: one byte a block id, 1 = free.
+    """
+    if free.count(1) < count:
+        return ()
+    step = ALLOCATORS[allocation].alignment(count)
+    unusable: list[int] = []
+    for start, end in _runs(free):
+        first = start + (1 - start) % step
+        last = end - count - (end - count - 1) % step
+        if first > last:
+            unusable.extend(range(start, end))
+        else:
+            unusable.extend(range(start, first))
+            unusable.extend(range(last + count, end))
+    return tuple(unusable)
+
+
+def _runs(free: bytes) -> Iterator[tuple[int, int]]:
+    """(first block, block after the last) of each run of free blocks."""
+    start = free.find(1)
+    while start >= 0:
+        end = free.find(0, start)
+        end = len(free) if end < 0 else end
+        yield start, end
+        start = free.find(1, end)
+
+
+def fitting_paged(view: StepView, draft: Draft, running: Iterable[Seq]) -> tuple[str, ...]:
+    """Requests that find no memory in this step, and would be let in were all blocks given out page by page.
+
+    The step is planned again, by the same rules, in a world where each of ``running``, the requests that run at its
+    start, owns just the pages of its computed tokens.
+    """
+    deferral = draft.deferral
+    if deferral is None or deferral.reason not in SHORT_OF_MEMORY:
+        return ()
+    twins = [_in_pages(view, seq) for seq in running]
+    world = replace(
+        view,
+        policy=replace(view.policy, allocation="paged"),
+        running=twins,
+        num_used_blocks=sum(len(seq.block_table) for seq in twins),
+        free_map=b"",
+        refusals=Refusals(),
+    )
+    other = Draft(world)
+    BATCHINGS[view.policy.batching](world, other)
+    let_in = {action.request_id for action in draft.actions if isinstance(action, Admit)}
+    return tuple(
+        action.request_id
+        for action in other.actions
+        if isinstance(action, Admit) and action.request_id not in let_in | set(other.evicted)
+    )
+
+
+def _in_pages(view: StepView, seq: Seq) -> Seq:
+    twin = copy(seq)
+    pages = view.blocks_for(seq.num_computed_tokens)
+    twin.allocation, twin.block_table, twin.capacity = "paged", (0,) * pages, pages * view.block_size
+    return twin
