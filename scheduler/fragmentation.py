@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Final
 
-from scheduler.allocation import ALLOCATORS, blocks_for
+from scheduler.allocation import ALLOCATORS, blocks_for, in_force
 from scheduler.continuous import BATCHINGS
 from scheduler.plan import Admit, Draft, StepView
 from scheduler.refusals import Refusals
@@ -46,7 +46,8 @@ class MemoryGauge:
         if not view.free_map:
             return ()
         head = view.waiting.head() or SMALLEST
-        asked = (view.free_map, blocks_for(view, head, head.num_tokens), view.policy.allocation)
+        count = blocks_for(view, head, head.num_tokens)
+        asked = (view.free_map, count, in_force(view.policy, view.refusals))
         if asked != self._asked:
             self._asked = asked
             self._unusable = unusable_blocks(*asked)
@@ -58,7 +59,7 @@ def unusable_blocks(free: bytes, count: int, allocation: str) -> tuple[int, ...]
 
     free: one byte a block id, 1 = free.
     """
-    if free.count(1) < count:
+    if free.count(1) < count or not ALLOCATORS[allocation].contiguous:
         return ()
     step = ALLOCATORS[allocation].alignment(count)
     unusable: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any, Final
 
-from scheduler.allocation import ALLOCATORS, in_force
+from scheduler.allocation import in_force
 from scheduler.block_pool import KVBlockPool
 from scheduler.event_log import EventLog
 from scheduler.events import Number
@@ -225,7 +225,7 @@ class Lifecycle:
         self.running.append(seq)
         self.members_changed = True
         self._give_blocks(seq, action)
-        if ALLOCATORS[seq.allocation].contiguous:
+        if policy.allocation != "paged":
             self.note_reserving(seq)
         self.log.add(
             kind,
