@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from model_runner.bench_profile import time_by_part
+from model_runner.bench_summary import PARTS, Measurement, machine_facts, summary
 from model_runner.bench_workload import (
     BenchWorkload,
     TimedRequest,
@@ -25,7 +21,6 @@ from model_runner.bench_workload import (
     read_bench_workload,
 )
 from model_runner.config import RunnerConfig
-from model_runner.device import usable_cores
 from model_runner.errors import RunnerError
 from model_runner.runner import ModelRunner
 from scheduler import Scheduler, SchedulerPolicy
@@ -36,22 +31,6 @@ DEFAULT_BLOCK_SIZE = 32
 DEFAULT_NUM_BLOCKS = 1024
 WARM_UP_REQUESTS = 2
 WARM_UP_TOKENS = 4
-
-PARTS = ("schedule", "build", "execute", "sample", "update")
-
-
-@dataclass(slots=True)
-class Measurement:
-    """What a run took. Times in seconds; steps: (wall, process CPU) of each; outputs: tokens by request_id."""
-
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-    steps: list[tuple[float, float]] = field(default_factory=list)
-    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
-    outputs: dict[str, list[int]] = field(default_factory=dict)
-    rejected: dict[str, str] = field(default_factory=dict)
-    preemptions: int = 0
-    padding_tokens: int = 0
 
 
 def run_workload(runner: ModelRunner, policy: SchedulerPolicy, requests: Sequence[TimedRequest]) -> Measurement:
@@ -77,6 +56,7 @@ def run_workload(runner: ModelRunner, policy: SchedulerPolicy, requests: Sequenc
                 found.rejected[request.request_id] = outcome.reason
         _one_step(runner, scheduler, found)
         index += 1
+    found.totals = scheduler.totals
     found.wall_s, found.cpu_s = time.perf_counter() - wall, time.process_time() - cpu
     return found
 
@@ -87,18 +67,21 @@ def _one_step(runner: ModelRunner, scheduler: Scheduler, found: Measurement) -> 
     scheduled = time.perf_counter()
     result = runner.execute(step)
     executed = time.perf_counter()
-    scheduler.update(result)
+    snapshot = scheduler.update(result)
     ended = time.perf_counter()
     if not step.is_empty:
         found.steps.append((ended - started, time.process_time() - cpu))
     timings = result.timings
-    times = (scheduled - started, timings.build_s, timings.execute_s, timings.sample_s, ended - executed)
+    swap_s = timings.swap_out_s + timings.swap_in_s
+    times = (scheduled - started, timings.build_s, timings.execute_s, timings.sample_s, swap_s, ended - executed)
     for part, seconds in zip(PARTS, times, strict=True):
         found.parts[part] += seconds
     for request_id, token in result.sampled.items():
         found.outputs.setdefault(request_id, []).append(token)
-    found.preemptions += len(step.preempted)
-    found.padding_tokens += sum(step.num_padding_tokens.values())
+    found.swap_out_s += timings.swap_out_s
+    found.swap_in_s += timings.swap_in_s
+    found.resumes.extend(snapshot.resumes)
+    found.preemptions.update(str(e.numbers["mode"]) for e in snapshot.events if e.kind == "preempted")
 
 
 def warm_up(runner: ModelRunner, policy: SchedulerPolicy, workload: BenchWorkload) -> None:
@@ -151,6 +134,7 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
         dtype=options.dtype,
         threads=options.threads,
         seed=options.seed,
+        num_host_blocks=options.num_host_blocks,
         **sizes,
     )
     started = time.perf_counter()
@@ -171,7 +155,7 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
         "policy": {"preset": options.policy, **asdict(policy)},
         "workload": options.workload.name,
         "load_s": round(load_s, 3),
-        **summary(workload, found),
+        **summary(workload, found, runner.info.block_size * runner.info.kv_bytes_per_token),
     }
     if options.golden:
         report["golden"] = asdict(compare_with_golden(options.golden, found.outputs))
@@ -179,71 +163,6 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
         report["share_of_step"] = time_by_part(lambda: run_workload(runner, policy, workload.requests))
     runner.close()
     return report, found
-
-
-def summary(workload: BenchWorkload, found: Measurement) -> dict[str, Any]:
-    """Figures of a run: rates over the whole run, milliseconds a step as minimum, median and maximum."""
-    tokens = sum(map(len, found.outputs.values()))
-    total = sum(found.parts.values())
-    return {
-        "requests": len(workload.requests),
-        "rejected": found.rejected,
-        "prompt_tokens": workload.num_prompt_tokens,
-        "output_tokens": tokens,
-        "wall_s": round(found.wall_s, 3),
-        "cpu_s": round(found.cpu_s, 3),
-        "output_tokens_per_s": round(tokens / found.wall_s, 1),
-        "output_tokens_per_cpu_s": round(tokens / found.cpu_s, 1),
-        "steps": len(found.steps),
-        "step_ms": _spread([wall for wall, _ in found.steps]),
-        "step_cpu_ms": _spread([cpu for _, cpu in found.steps]),
-        "share_of_time": {part: round(seconds / total, 4) for part, seconds in found.parts.items()},
-        "preemptions": found.preemptions,
-        "padding_tokens": found.padding_tokens,
-        "peak_rss_mib": _peak_rss_mib(),
-    }
-
-
-def machine_facts() -> dict[str, Any]:
-    """What a reader needs to judge the figures: processor, cores, versions, load."""
-    return {
-        "processor": _processor(),
-        "cores": usable_cores(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "load": [round(value, 2) for value in _load()],
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _load() -> tuple[float, ...]:
-    return os.getloadavg() if hasattr(os, "getloadavg") else ()
-
-
-def _peak_rss_mib() -> float:
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
-
-
-def _spread(seconds: Sequence[float]) -> dict[str, float]:
-    values = [1000 * value for value in seconds] or [0.0]
-    return {
-        "min": round(min(values), 3),
-        "median": round(statistics.median(values), 3),
-        "max": round(max(values), 3),
-    }
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -258,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1; 0 = all cores but one)")
     parser.add_argument("--block-size", type=int, help="tokens of a KV block (default: the file's, or 32)")
     parser.add_argument("--num-blocks", type=int, help="KV blocks (default: the file's, or 1024)")
+    parser.add_argument(
+        "--num-host-blocks",
+        type=int,
+        default=defaults.num_host_blocks,
+        help=f"KV blocks in host memory for swapped requests (default {defaults.num_host_blocks}; 0 = no swap)",
+    )
     parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: the file's, or all)")
     parser.add_argument("--seed", type=int, default=0, help="of the toy model and of random prompts")
     parser.add_argument("--golden", type=Path, help="JSON file with the expected tokens by request")

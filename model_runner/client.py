@@ -13,13 +13,13 @@ from model_runner.config import RunnerConfig
 from model_runner.history import History
 from model_runner.journal import Journal
 from model_runner.link import sending_problem
-from model_runner.messages import Abort, Command, EngineSnapshot, Reply, SetPolicy, Step, Submit, Turn
+from model_runner.messages import Abort, Command, EngineSnapshot, Preempt, Reply, SetPolicy, Step, Submit, Turn
 from model_runner.supervisor import Supervisor
 from model_runner.traffic import Arrival, TrafficSource, TrafficSpec
 from model_runner.views import ClientState, Mark, PolicyReply, RequestView, StepReply, SubmitOutcome
 from model_runner.watch import Watch
 from model_runner.worker_process import DEFAULT_COMMAND
-from scheduler import AbortOutcome, SamplingParams, SchedulerPolicy, problems
+from scheduler import AbortOutcome, PreemptOutcome, SamplingParams, SchedulerPolicy, problems
 
 ANSWER_TIMEOUT_S = 5.0
 NEWEST_REQUESTS = 500
@@ -195,6 +195,18 @@ class RunnerClient:
             return AbortOutcome("aborted" if ended_here or reply.kind == "aborted" else "already_finished")
         # Without an answer the journal ends it: no other worker gets a request that was to be aborted.
         return AbortOutcome("aborted" if had_any else "unknown")
+
+    def preempt(self, request_id: str) -> PreemptOutcome:
+        """Evict a running request in the next step, by the preemption mode in force; it keeps its tokens and resumes.
+
+        "not_running" also when no engine is there, or none answers.
+        """
+        if self._journal.status(request_id) != "unfinished":
+            return PreemptOutcome("unknown")
+        reply = self._ask(Preempt(0, request_id))
+        if reply is not None and reply.kind == "preempted":
+            return PreemptOutcome("preempted")
+        return PreemptOutcome("unknown" if reply is not None and reply.kind == "unknown" else "not_running")
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyReply:
         """Put a policy in force from the next step; while no engine is there, from the next start."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model_runner.errors import RunnerError
-from model_runner.messages import Abort, Reply, SetPolicy, Submit
+from model_runner.messages import Abort, Preempt, Reply, SetPolicy, Submit
 from model_runner.outputs import Outputs, is_complete
 from model_runner.ports import CommandTarget, EngineTokenizer
 from scheduler import Request
@@ -17,7 +17,7 @@ MAX_REQUEST_ID_CHARS = 200
 
 
 class CommandHandler:
-    """Applies Submit, Abort and SetPolicy between two steps. One thread, the engine's.
+    """Applies Submit, Abort, Preempt and SetPolicy between two steps. One thread, the engine's.
 
     clock: the scheduler's. seed: from which seeds are drawn for requests that bring none; each is named in the reply.
     """
@@ -105,6 +105,11 @@ class CommandHandler:
         kind = "aborted" if "aborted" in kinds else (kinds[0] if kinds else "unknown")
         version = self._scheduler.policy.version
         return Reply(command.command_id, kind == "aborted", step_id, (), version, kind)
+
+    def preempt(self, command: Preempt, step_id: int) -> Reply:
+        """Evict one running request; ``kind`` is the outcome's."""
+        kind = self._scheduler.preempt(command.request_id).kind
+        return Reply(command.command_id, kind == "preempted", step_id, (), self._scheduler.policy.version, kind)
 
     def set_policy(self, command: SetPolicy, step_id: int) -> Reply:
         """Put a policy in force from the next step, or refuse it with a sentence for each illegal field."""

@@ -24,6 +24,7 @@ from model_runner.messages import (
     EngineInfo,
     EnginePhase,
     EngineSnapshot,
+    Preempt,
     Reply,
     Resync,
     SetPolicy,
@@ -33,7 +34,7 @@ from model_runner.messages import (
 )
 from model_runner.outputs import Outputs
 from model_runner.ports import EngineScheduler, Runner, Transport
-from scheduler import StepResult, StepSnapshot
+from scheduler import StepResult, StepSnapshot, StepTimings
 
 HEARTBEAT_S = 0.5
 MAX_STEP_COUNT = 10_000
@@ -184,10 +185,12 @@ class Engine:
         snapshot = self._scheduler.update(result)
         progressed = not step.is_empty or step.preempted or step.finished
         self._empty_steps = 0 if progressed else self._empty_steps + 1
+        measured = result.timings
+        if measured == StepTimings():  # a runner that takes no times of its own
+            measured = StepTimings(execute_s=executed - scheduled)
         timings = replace(
-            result.timings,
+            measured,
             schedule_s=scheduled - begin,
-            execute_s=result.timings.execute_s or executed - scheduled,
             update_s=self._monotonic() - executed,
             publish_s=self._publish_s,
         )
@@ -284,7 +287,7 @@ class Engine:
         self._transport.reply(sender, reply)
         return reply.ok
 
-    def _apply(self, command: Submit | Abort | SetPolicy | Step | Shutdown, step_id: int) -> Reply:
+    def _apply(self, command: Submit | Abort | Preempt | SetPolicy | Step | Shutdown, step_id: int) -> Reply:
         version = self._scheduler.policy.version
         if isinstance(command, Shutdown):
             self._stopping = True
@@ -296,6 +299,8 @@ class Engine:
             return self._handler.submit(command, step_id)
         if isinstance(command, Abort):
             return self._handler.abort(command, step_id)
+        if isinstance(command, Preempt):
+            return self._handler.preempt(command, step_id)
         if isinstance(command, SetPolicy):
             return self._handler.set_policy(command, step_id)
         reason = self._step_problem(command)

@@ -123,6 +123,13 @@ class Abort(msgspec.Struct, frozen=True, tag="abort"):
     request_id: str | None
 
 
+class Preempt(msgspec.Struct, frozen=True, tag="preempt"):
+    """Evict a running request in the next step, by the preemption mode in force. It keeps its tokens."""
+
+    command_id: int
+    request_id: str
+
+
 class SetPolicy(msgspec.Struct, frozen=True, tag="set_policy"):
     """Put a policy in force from the next step."""
 
@@ -150,7 +157,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     command_id: int
 
 
-Command = Submit | Abort | SetPolicy | Step | Resync | Shutdown
+Command = Submit | Abort | Preempt | SetPolicy | Step | Resync | Shutdown
 
 
 class RequestState(msgspec.Struct, frozen=True):
@@ -167,9 +174,9 @@ class Reply(msgspec.Struct, frozen=True):
     """The one answer to a command.
 
     step_id: the first step in which the command has effect. reasons: why not, one sentence each. version: policy
-    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort its
-    outcome; of a Submit "finished" when its prior tokens were all of it (reasons then says "length" or "stop");
-    ENGINE_FAILED of any.
+    version in force. prompt_token_ids, seed: of an accepted Submit, for the client's journal. kind: of an Abort or a
+    Preempt its outcome; of a Submit "finished" when its prior tokens were all of it (reasons then says "length" or
+    "stop"); ENGINE_FAILED of any.
     snapshots, states: of a Resync.
     """
 

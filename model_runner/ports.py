@@ -11,6 +11,7 @@ from scheduler import (
     AbortOutcome,
     AddOutcome,
     PolicyOutcome,
+    PreemptOutcome,
     Request,
     SchedulerPolicy,
     ScheduleStep,
@@ -57,6 +58,9 @@ class CommandTarget(Protocol):
 
     def abort(self, request_id: str) -> AbortOutcome:
         """End a request."""
+
+    def preempt(self, request_id: str) -> PreemptOutcome:
+        """Evict a running request in the next step."""
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
         """Put a policy in force."""

@@ -57,7 +57,7 @@ class ModelRunner:
         self._device = choice.device
         self._model = LlamaModel(loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress)
         self.cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
-        self._host = HostPool(self.cache, config.num_host_blocks)
+        self.host_pool = HostPool(self.cache, config.num_host_blocks)
         self._inputs = InputBuilder(config.block_size, max_model_len, choice.device)
         self._sampler = Sampler(self.eos_token_ids, config.seed)
         self.info = ModelInfo(
@@ -75,7 +75,7 @@ class ModelRunner:
             torch_version=torch.__version__,
             is_toy=loaded.is_toy,
             num_host_blocks=config.num_host_blocks,
-            host_pool_bytes=self._host.num_bytes,
+            host_pool_bytes=self.host_pool.num_bytes,
         )
 
     @property
@@ -107,8 +107,8 @@ class ModelRunner:
         anything is computed, because a block may have a new owner in the same step. Raises StepError when the step
         contradicts itself or names a request that was never new.
         """
-        swap_out_s = self._timed_move(self._host.move_out, step.swapped_out)
-        swap_in_s = self._timed_move(self._host.move_in, step.swapped_in)
+        swap_out_s = self._timed_move(self.host_pool.move_out, step.swapped_out)
+        swap_in_s = self._timed_move(self.host_pool.move_in, step.swapped_in)
         started = time.perf_counter()
         self._sampler.drop(step.finished)
         self._sampler.add(step.new_requests)
@@ -136,7 +136,7 @@ class ModelRunner:
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
         self.cache.release()
-        self._host.release()
+        self.host_pool.release()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -144,7 +144,7 @@ class ModelRunner:
         """Seconds the copies took; taking the host pool's memory, which happens once, is not counted among them."""
         if not moves:
             return 0.0
-        self._host.reserve()
+        self.host_pool.reserve()
         started = time.perf_counter()
         move(moves)
         self._synchronize()

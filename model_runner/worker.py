@@ -19,7 +19,7 @@ from model_runner.commands import CommandHandler
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL
 from model_runner.engine import Engine
 from model_runner.engine_clock import EngineClock
-from model_runner.errors import ModelNotFoundError, RunnerError
+from model_runner.errors import ModelNotFoundError, RunnerConfigError, RunnerError
 from model_runner.lifeline import Lifeline
 from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.outputs import Outputs
@@ -124,20 +124,26 @@ def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progres
 def build_engine(
     spec: WorkerSpec, runner: Runner, tokenizer: EngineTokenizer, info: EngineInfo, transport: EngineTransport
 ) -> Engine:
-    """Scheduler, texts, commands and loop around a runner, all on one engine clock."""
+    """Scheduler, texts, commands and loop around a runner, all on one engine clock.
+
+    Raises RunnerConfigError when the policy to start with contradicts what the worker is started with.
+    """
     clock = EngineClock()
     policy = with_known_values(spec.policy)
-    scheduler = Scheduler(
-        policy,
-        num_blocks=info.num_blocks,
-        block_size=info.block_size,
-        max_model_len=info.max_model_len,
-        vocab_size=tokenizer.vocab_size,
-        eos_token_ids=tuple(tokenizer.eos_token_ids),
-        clock=clock,
-        snapshot_waiting_limit=spec.snapshot_waiting_limit,
-        num_host_blocks=info.num_host_blocks,
-    )
+    try:
+        scheduler = Scheduler(
+            policy,
+            num_blocks=info.num_blocks,
+            block_size=info.block_size,
+            max_model_len=info.max_model_len,
+            vocab_size=tokenizer.vocab_size,
+            eos_token_ids=tuple(tokenizer.eos_token_ids),
+            clock=clock,
+            num_host_blocks=info.num_host_blocks,
+            snapshot_waiting_limit=spec.snapshot_waiting_limit,
+        )
+    except ValueError as error:
+        raise RunnerConfigError(str(error)) from error
     outputs = Outputs(tokenizer.detokenizer)
     handler = CommandHandler(
         scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock

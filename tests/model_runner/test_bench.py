@@ -50,6 +50,34 @@ def test_f61_uneven_lengths_take_the_known_number_of_iterations(
     assert result["padding_tokens"] == (4 * 150 - 254 if policy == "static" else 0)
 
 
+@pytest.mark.parametrize("mode", ["recompute", "swap"])
+def test_what_evictions_cost_is_told_by_mode(workload: Path, mode: str) -> None:
+    """Twelve requests of up to eight blocks in a pool of ten: the rows of the report must agree with each other."""
+    flags = ("--num-blocks", "10", "--set", "admission_rule=next_chunk", "--set", f"preemption_mode={mode}")
+    code, result = bench(workload, *flags, "--set", "max_num_seqs=12", "--num-host-blocks", "100")
+    other = {"recompute": "swap", "swap": "recompute"}[mode]
+    assert code == 0
+    assert result["preemptions"] == result["preemptions_by_mode"][mode] > 0
+    assert result["preemptions_by_mode"][other] == result["resume_work_ms"][other] == 0
+    assert result["resume_work_ms"][mode] > 0
+    assert result["resume_delay_ms"]["max"] >= result["resume_delay_ms"]["min"] > 0
+    # Two layers, keys and values, two heads of 16 numbers of four bytes, 8 tokens a block.
+    assert result["swapped_out_bytes"] == result["swapped_out_blocks"] * 2 * 2 * 2 * 16 * 4 * 8
+    assert result["swapped_in_bytes"] == result["swapped_out_bytes"]
+    assert (result["recompute_tokens"] > 0) == (mode == "recompute")
+    for figure in ("swapped_out_blocks", "swap_out_ms", "swap_in_ms"):
+        assert (result[figure] > 0) == (mode == "swap")
+
+
+def test_the_prefix_cache_is_told_in_tokens(workload: Path) -> None:
+    """Six prompts of which five repeat the first one's 16 tokens, two whole blocks: the last token is computed."""
+    rows = [{"id": f"r{i}", "prompt": list(range(40, 57)), "output_len": 2, "arrival_step": i} for i in range(6)]
+    workload.write_text(json.dumps({"requests": rows}))
+    assert bench(workload)[1]["prefix_cache_queries"] == 0
+    result = bench(workload, "--set", "enable_prefix_caching=true")[1]
+    assert (result["prefix_cache_queries"], result["prefix_cache_hits"]) == (6 * 17, 5 * 16)
+
+
 def test_other_tokens_than_the_golden_ones_are_reported(workload: Path, tmp_path: Path) -> None:
     golden = tmp_path / "golden.json"
     golden.write_text(json.dumps({"r1": [1, 2, 3]}))

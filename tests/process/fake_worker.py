@@ -44,7 +44,11 @@ def main() -> int:
             time.sleep(0.01)
         runner = PacedRunner(step_s=args.step_s, error_at=args.error_at, error=MemoryError("no room for this step"))
         info = engine_info(
-            spec.run_id, spec.config.num_blocks, spec.config.block_size, spec.config.max_model_len or 512
+            spec.run_id,
+            spec.config.num_blocks,
+            spec.config.block_size,
+            spec.config.max_model_len or 512,
+            spec.config.num_host_blocks,
         )
         return Started(build_engine(spec, runner, ByteTokenizer(), info, transport), lambda: None)
 

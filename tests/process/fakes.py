@@ -103,7 +103,7 @@ class FakeTransport:
         return self.ring.after(after_seq)
 
 
-def engine_info(run_id="run", num_blocks=64, block_size=4, max_model_len=200) -> EngineInfo:
+def engine_info(run_id="run", num_blocks=64, block_size=4, max_model_len=200, num_host_blocks=16) -> EngineInfo:
     return EngineInfo(
         run_id=run_id,
         pid=1,
@@ -120,6 +120,7 @@ def engine_info(run_id="run", num_blocks=64, block_size=4, max_model_len=200) ->
         weight_bytes=0,
         torch_version="",
         is_toy=True,
+        num_host_blocks=num_host_blocks,
     )
 
 
@@ -141,6 +142,7 @@ class Bench:
             max_model_len=info.max_model_len,
             eos_token_ids=tokenizer.eos_token_ids,
             clock=self.clock,
+            num_host_blocks=info.num_host_blocks,
             snapshot_waiting_limit=64,
         )
         outputs = Outputs(tokenizer.detokenizer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes import Bench, FakeRunner, next_letter
 
-from model_runner.messages import ENGINE_FAILED, Abort, Resync, SetPolicy, Shutdown, Step, Submit
+from model_runner.messages import ENGINE_FAILED, Abort, Preempt, Resync, SetPolicy, Shutdown, Step, Submit
 from model_runner.transport import Incoming
-from scheduler import SamplingParams, SchedulerPolicy
+from scheduler import SamplingParams, SchedulerPolicy, StepResult, StepTimings
 
 PROMPT = (10, 20, 30)
 
@@ -273,6 +273,53 @@ def test_abort_all_reaches_running_and_waiting_and_unknown_ids_are_named():
     bench.transport.send(Abort(11, "nobody"))
     bench.turns(1)
     assert bench.reply.kind == "unknown"
+
+
+@pytest.mark.parametrize("mode", ["recompute", "swap"])
+def test_a_request_is_evicted_in_the_step_that_the_reply_names_and_goes_on_with_its_tokens(mode):
+    bench = Bench(SchedulerPolicy(preemption_mode=mode))
+    bench.transport.send(submit(1, max_tokens=30))
+    bench.transport.send(submit(2, max_tokens=30, prompt=(7, 8)))
+    bench.turns(5)
+    bench.transport.send(Preempt(3, "r1"))
+    bench.run_for(3.0)
+    assert (bench.reply.ok, bench.reply.kind) == (True, "preempted")
+    assert {s.step.step_id: s.step.preempted for s in steps(bench) if s.step.preempted} == {
+        bench.reply.step_id: ("r1",)
+    }
+    (event,) = [e for s in steps(bench) for e in s.step.events if e.kind == "preempted"]
+    assert (event.reason, event.numbers["mode"]) == ("requested", mode)
+    assert bench.tokens == {"r1": expected_tokens(PROMPT, 30), "r2": expected_tokens((7, 8), 30)}
+
+
+def test_only_what_runs_can_be_evicted():
+    bench = Bench(SchedulerPolicy(max_num_seqs=1))
+    bench.transport.send(submit(1, max_tokens=30))
+    bench.transport.send(submit(2, max_tokens=30))
+    bench.turns(3)
+    for request_id, kind in (("r2", "not_running"), ("r9", "unknown")):
+        bench.transport.send(Preempt(3, request_id))
+        bench.turns(1)
+        assert (bench.reply.ok, bench.reply.kind) == (False, kind)
+    bench.run_for(3.0)
+    assert bench.published[-1].step.totals.preemptions == 0
+
+
+def test_times_of_a_runner_that_takes_them_are_kept_and_copying_blocks_is_no_computing():
+    class TimedRunner(FakeRunner):
+        def execute(self, step):
+            result = super().execute(step)
+            timings = StepTimings(execute_s=0.004 * (not step.is_empty), swap_out_s=0.006 * bool(step.swapped_out))
+            return StepResult(result.step_id, result.sampled, timings)
+
+    bench = Bench(SchedulerPolicy(preemption_mode="swap"), TimedRunner())
+    bench.transport.send(submit(1, max_tokens=30))
+    bench.turns(4)
+    bench.transport.send(Preempt(2, "r1"))
+    bench.run_for(2.0)
+    (moved,) = [s for s in bench.published if s.step.swapped_out]
+    assert (moved.step.timings.swap_out_s, moved.step.timings.execute_s) == (0.006, 0.0)
+    assert bench.tokens["r1"] == expected_tokens(PROMPT, 30)
 
 
 def test_resync_brings_what_was_missed_and_states_of_that_very_moment():

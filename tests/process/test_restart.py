@@ -180,6 +180,42 @@ def test_abort_ends_running_and_waiting_and_no_token_follows():
         assert client.latest.step.num_used_blocks == 0
 
 
+def test_a_worker_that_dies_while_requests_are_swapped_out_loses_none():
+    """The host pool dies with the worker; its requests go on from the tokens they have."""
+    policy = SchedulerPolicy(preemption_mode="swap", preemption_requeue="back", max_num_seqs=4)
+    with fake_client("--step-s", "0.01", policy=policy, num_host_blocks=64) as client:
+        live(client)
+        prompts = [(n, n + 1, n + 2) for n in range(8)]
+        ids = [client.submit(prompt, length(80)).request_id for prompt in prompts]
+        wait_until(lambda: len(client.request(ids[3]).tokens) > 5)
+        assert client.preempt(ids[7]).kind == "not_running"
+        assert client.preempt("r999").kind == "unknown"
+        assert client.preempt(ids[0]).kind == "preempted"
+        assert client.preempt(ids[1]).kind == "preempted"
+        wait_until(lambda: client.latest.step.num_used_host_blocks > 0)
+        run_id = kill_worker(client)
+        live_again(client, run_id)
+        ended(client, ids)
+        assert [client.request(i).tokens for i in ids] == [letters(prompt, 80) for prompt in prompts]
+        assert client.latest.step.num_used_host_blocks == 0
+        assert client.preempt(ids[0]).kind == "unknown"
+
+
+def test_a_start_that_contradicts_the_policy_says_so_once_and_goes_on_when_the_policy_is_changed():
+    with fake_client("--step-s", "0.01", policy=SchedulerPolicy(preemption_mode="swap")) as client:
+        live(client)
+        request_id = client.submit((1, 2, 3), length(60)).request_id
+        client.restart(RunnerConfig(model="toy", block_size=4, num_blocks=64, num_host_blocks=0))
+        wait_until(lambda: client.state.phase == "failed", 10.0)
+        assert "preemption_mode" in client.state.message
+        assert "num_host_blocks" in client.state.message
+        assert client.state.restarts == 0
+        assert client.set_policy(SchedulerPolicy()).accepted
+        client.restart()
+        ended(client, [request_id])
+        assert client.request(request_id).tokens == letters((1, 2, 3), 60)
+
+
 def test_the_journal_is_bounded_and_says_so():
     with fake_client("--hang-load") as client:
         outcomes = [client.submit((1,), length(1)) for _ in range(MAX_UNFINISHED + 1)]
