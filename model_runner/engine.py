@@ -8,7 +8,6 @@ shown and the requests stay in the client's journal.
 
 from __future__ import annotations
 
-import enum
 import logging
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dataclasses import replace
 
 from model_runner.commands import CommandHandler
 from model_runner.engine_clock import EngineClock
+from model_runner.gate import Gate, StepGate
 from model_runner.messages import (
     ENGINE_FAILED,
     SCHEMA_VERSION,
@@ -37,18 +37,8 @@ from model_runner.ports import EngineScheduler, Runner, Transport
 from scheduler import StepResult, StepSnapshot, StepTimings
 
 HEARTBEAT_S = 0.5
-MAX_STEP_COUNT = 10_000
-EMPTY_STEPS_BEFORE_WAIT = 2
-"""After so many steps that planned nothing the loop waits for a command or a heartbeat before it asks again."""
 
 _log = logging.getLogger(__name__)
-
-
-class _Gate(enum.Enum):
-    RUN = "run"
-    IDLE = "idle"
-    HELD = "held"
-    PACED = "paced"
 
 
 class Engine:
@@ -84,9 +74,7 @@ class Engine:
         self._last = scheduler.peek()
         self._phase: EnginePhase = "idle"
         self._error = ""
-        self._credits = 0
-        self._empty_steps = 0
-        self._stepped_at = 0.0
+        self._gate = StepGate(scheduler, monotonic)
         self._published_at = 0.0
         self._publish_s = 0.0
         self._stopping = False
@@ -106,58 +94,25 @@ class Engine:
         """One round: commands, then a step if one may run, else a wait for whatever comes first."""
         started = self._monotonic()
         changed = self._drain()
-        gate = self._gate()
-        if gate is _Gate.RUN:
+        gate = Gate.HELD if self._error or self._stopping else self._gate.ask()
+        if gate is Gate.RUN:
             self._clock.release()
             self._iterate(started)
             return
-        if gate is _Gate.IDLE:
+        if gate is Gate.IDLE:
             self._clock.release()
         else:
             self._clock.hold()
-        phase = self._phase_of(gate)
+        phase = "failed" if self._error else self._gate.phase(gate)
         now = self._monotonic()
         if changed or phase != self._phase or now - self._published_at >= HEARTBEAT_S:
             if now - self._published_at >= HEARTBEAT_S:
-                self._empty_steps = 0
+                self._gate.look_again()
             self._publish_state(phase)
         until = self._published_at + HEARTBEAT_S
-        if gate is _Gate.PACED:
-            until = min(until, self._paced_until)
+        if gate is Gate.PACED:
+            until = min(until, self._gate.paced_until)
         self._transport.wait(max(0.0, until - self._monotonic()))
-
-    @property
-    def _paced_until(self) -> float:
-        """When the pace of the policy in force allows the next step; 0 when it sets none."""
-        delay_ms = self._scheduler.policy.step_delay_ms
-        return self._stepped_at + delay_ms / 1000.0 if delay_ms > 0 and self._stepped_at else 0.0
-
-    def _gate(self) -> _Gate:
-        """Whether a step may start now, and if not, what is waited for."""
-        if self._error or self._stopping:
-            return _Gate.HELD
-        policy, has_work = self._scheduler.policy, self._scheduler.has_work
-        if not has_work:
-            self._credits = 0
-        elif self._monotonic() < self._paced_until:
-            return _Gate.PACED
-        if policy.paused or policy.single_step:
-            if self._credits > 0:
-                self._credits -= 1
-                return _Gate.RUN
-            # With nothing to step through, single step lets the clock run, or no traffic would ever arrive.
-            return _Gate.IDLE if policy.single_step and not policy.paused and not has_work else _Gate.HELD
-        self._credits = 0
-        if has_work and self._empty_steps < EMPTY_STEPS_BEFORE_WAIT:
-            return _Gate.RUN
-        return _Gate.IDLE
-
-    def _phase_of(self, gate: _Gate) -> EnginePhase:
-        if self._error:
-            return "failed"
-        if self._scheduler.policy.paused or (self._scheduler.policy.single_step and gate is not _Gate.IDLE):
-            return "paused"
-        return "idle" if gate is _Gate.IDLE else "running"
 
     def _iterate(self, started: float) -> None:
         try:
@@ -166,11 +121,10 @@ class Engine:
             self._fail(error)
             return
         now = self._monotonic()
-        self._stepped_at = now
         if self._scheduler.policy.step_delay_ms > 0:
             self._clock.hold()
-        ran = bool(snapshot.num_scheduled_tokens or snapshot.num_padding_tokens)
-        self._publish(snapshot, self._phase_of(_Gate.RUN), heartbeat=not ran, step_s=now - started)
+        ran = bool(snapshot.num_scheduled_tokens or snapshot.num_padding_tokens or snapshot.preempted)
+        self._publish(snapshot, self._gate.phase(Gate.RUN), heartbeat=not ran, step_s=now - started)
 
     def _step(self) -> StepSnapshot:
         """Schedule, execute and update once; the snapshot carries all timings but its own publishing."""
@@ -183,8 +137,7 @@ class Engine:
             result = self._runner.execute(step)
         executed = self._monotonic()
         snapshot = self._scheduler.update(result)
-        progressed = not step.is_empty or step.preempted or step.finished
-        self._empty_steps = 0 if progressed else self._empty_steps + 1
+        self._gate.stepped(progressed=bool(not step.is_empty or step.preempted or step.finished))
         measured = result.timings
         if measured == StepTimings():  # a runner that takes no times of its own
             measured = StepTimings(execute_s=executed - scheduled)
@@ -260,7 +213,7 @@ class Engine:
                 continue
             changed = self._answer(incoming.sender, incoming.command, changed) or changed
         if changed:
-            self._empty_steps = 0
+            self._gate.look_again()
         return changed
 
     @property
@@ -303,18 +256,8 @@ class Engine:
             return self._handler.preempt(command, step_id)
         if isinstance(command, SetPolicy):
             return self._handler.set_policy(command, step_id)
-        reason = self._step_problem(command)
-        if reason:
-            return Reply(command.command_id, False, step_id, (reason,), version)
-        self._credits = min(MAX_STEP_COUNT, self._credits + command.count)
-        return Reply(command.command_id, True, step_id, version=version)
-
-    def _step_problem(self, command: Step) -> str:
-        if not 1 <= command.count <= MAX_STEP_COUNT:
-            return f"count: {command.count}, 1 to {MAX_STEP_COUNT} are allowed"
-        if not (self._scheduler.policy.paused or self._scheduler.policy.single_step):
-            return "step: the engine is not held, set paused or single_step first"
-        return "" if self._scheduler.has_work else "step: no request is there to be computed"
+        reason = self._gate.grant(command)
+        return Reply(command.command_id, not reason, step_id, (reason,) if reason else (), version)
 
 
 def printable(text: str, limit: int = 2000) -> str:

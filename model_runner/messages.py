@@ -67,7 +67,8 @@ class EngineSnapshot(msgspec.Struct, frozen=True):
     seq: rises by one with every message of a run, heartbeats included. wall_time: seconds since the epoch;
     monotonic_time: the worker's monotonic clock; engine_time: seconds the engine was not held (pause and pacing left
     out), the clock of the traffic. step: the scheduler's snapshot, its timings complete.
-    text_deltas: new text by request_id, whole characters only. heartbeat: True when no step ran since the last message.
+    text_deltas: new text by request_id, whole characters only. heartbeat: True when no step ran since the last message,
+        i.e. nothing was computed or evicted.
     error: what went wrong when phase is "failed".
     step_s: wall seconds of the whole iteration, pacing left out.
     """

@@ -317,7 +317,7 @@ def test_times_of_a_runner_that_takes_them_are_kept_and_copying_blocks_is_no_com
     bench.turns(4)
     bench.transport.send(Preempt(2, "r1"))
     bench.run_for(2.0)
-    (moved,) = [s for s in bench.published if s.step.swapped_out]
+    (moved,) = [s for s in steps(bench) if s.step.swapped_out]
     assert (moved.step.timings.swap_out_s, moved.step.timings.execute_s) == (0.006, 0.0)
     assert bench.tokens["r1"] == expected_tokens(PROMPT, 30)
 
