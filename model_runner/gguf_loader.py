@@ -17,8 +17,8 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from model_runner.errors import ModelFormatError
+from model_runner.folder_config import CONFIG_FILE
 from model_runner.loader import (
-    CONFIG_FILE,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     WEIGHTS_FILE,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
+from torch.nn.functional import linear
 
 from model_runner.size_steps import ANY_SIZE, ROW_STEPS, SizeSteps
 
@@ -14,16 +15,17 @@ _PACK_ROWS = 64
 
 
 class Linear(ABC):
-    """y = x W^T for x [rows, in] and a fixed W [out, in]. Makes no promise about the layout of W."""
+    """y = x W^T + b for x [rows, in], a fixed W [out, in] and perhaps b [out]. Makes no promise about W's layout."""
 
     shape: tuple[int, int]
-    num_parameters: int
     num_bytes: int
 
-    def __init__(self, weight: torch.Tensor) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self.shape = (weight.shape[0], weight.shape[1])
-        self.num_parameters = weight.numel()
         self.num_bytes = weight.numel() * weight.element_size()
+        if bias is not None:
+            self.num_bytes += bias.numel() * bias.element_size()
+        self._bias = bias
 
     @abstractmethod
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,12 +35,12 @@ class Linear(ABC):
 class KMajorLinear(Linear):
     """Plain torch. W is stored as [in, out]: at one row in fp32 a CPU reads it up to twice as fast."""
 
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        super().__init__(weight, bias)
         self._weight = weight.t().contiguous()
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.mm(x, self._weight)
+        return torch.mm(x, self._weight) if self._bias is None else torch.addmm(self._bias, x, self._weight)
 
 
 class PackedLinear(Linear):
@@ -49,13 +51,13 @@ class PackedLinear(Linear):
     them on this machine before it relies on them.
     """
 
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__(weight)
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        super().__init__(weight, bias)
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _PACK_ROWS)
         self._product: Any = torch.ops.mkldnn._linear_pointwise.default
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self._product(x, self._packed, None, "none", [], "")
+        y: torch.Tensor = self._product(x, self._packed, self._bias, "none", [], "")
         return y
 
 
@@ -70,8 +72,11 @@ class LinearFactory:
         self.kind: type[Linear] = PackedLinear if device.type == "cpu" and packing_works(dtype) else KMajorLinear
         self._device, self._dtype = device, dtype
 
-    def __call__(self, weight: torch.Tensor) -> Linear:
-        return self.kind(weight.to(self._device, self._dtype))
+    def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:
+        return self.kind(self._there(weight), None if bias is None else self._there(bias))
+
+    def _there(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self._device, self._dtype)
 
 
 def packing_works(dtype: torch.dtype) -> bool:
@@ -81,10 +86,12 @@ def packing_works(dtype: torch.dtype) -> bool:
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(48, 32, generator=generator).to(dtype)
     x = torch.randn(5, 32, generator=generator).to(dtype)
+    bias = torch.randn(48, generator=generator).to(dtype)
     try:
         with torch.inference_mode():
-            found = PackedLinear(weight)(x)
+            found = torch.stack((PackedLinear(weight)(x), PackedLinear(weight, bias)(x)))
     except (AttributeError, RuntimeError):
         return False
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
-    return torch.allclose(found, torch.nn.functional.linear(x, weight), rtol=tolerance, atol=tolerance * 10)
+    plain = torch.stack((linear(x, weight), linear(x, weight, bias)))
+    return torch.allclose(found, plain, rtol=tolerance, atol=tolerance * 10)

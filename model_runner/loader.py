@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +11,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from model_runner.errors import ModelFormatError, ModelNotFoundError
-from model_runner.model_config import ModelConfig, tensor_shapes
+from model_runner.folder_config import CONFIG_FILE, read_config, read_json
+from model_runner.model_config import HEAD, ModelConfig, tensor_shapes
 from model_runner.tokenizer import BytePairTokenizer, ChatTemplate, TokenIdTokenizer, Tokenizer
 
 Progress = Callable[[str, float, str], None]
 """Told (stage, fraction 0..1, message) while a model is made ready."""
 
-CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-
-SUPPORTED_ARCHITECTURES = ("LlamaForCausalLM",)
-
-_DEFAULT_ROPE_THETA = 10_000.0
 
 
 class WeightSource(Protocol):
@@ -68,57 +63,6 @@ def load_folder(folder: Path, progress: Progress, *, name: str | None = None, no
     weights.check(config)
     progress("tokenizer", 0.0, "reading the tokenizer")
     return LoadedModel(name or str(folder), note, config, read_tokenizer(folder, config), weights)
-
-
-def read_config(folder: Path) -> ModelConfig:
-    """Raises ModelFormatError naming the file and the field that is missing, wrong or not supported."""
-    path = folder / CONFIG_FILE
-    fields = _Fields(path, read_json(path))
-    architectures = fields.values.get("architectures") or []
-    if not any(name in SUPPORTED_ARCHITECTURES for name in architectures):
-        raise ModelFormatError(
-            f"{path}: architectures is {architectures}; supported: {', '.join(SUPPORTED_ARCHITECTURES)}"
-        )
-    fields.must_be("hidden_act", "silu")
-    fields.must_be("attention_bias", False)
-    fields.must_be("mlp_bias", False)
-    heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
-    kv_heads = fields.size("num_key_value_heads", heads)
-    if heads % kv_heads:
-        raise ModelFormatError(
-            f"{path}: num_attention_heads is {heads}, which is not a multiple of num_key_value_heads {kv_heads}"
-        )
-    head_dim = fields.size("head_dim", hidden // heads)
-    if head_dim % 2:
-        raise ModelFormatError(f"{path}: head_dim is {head_dim}; rotary positions need an even number")
-    vocab_size = fields.size("vocab_size")
-    return ModelConfig(
-        vocab_size=vocab_size,
-        hidden_size=hidden,
-        intermediate_size=fields.size("intermediate_size"),
-        num_hidden_layers=fields.size("num_hidden_layers"),
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        head_dim=head_dim,
-        max_position_embeddings=fields.size("max_position_embeddings"),
-        rms_norm_eps=fields.number("rms_norm_eps", 1e-6),
-        rope_theta=_rope_theta(fields),
-        tie_word_embeddings=bool(fields.values.get("tie_word_embeddings", False)),
-        eos_token_ids=_eos_token_ids(fields, vocab_size),
-    )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises ModelFormatError naming the file."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ModelFormatError(f"{path}: the file is missing") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ModelFormatError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ModelFormatError(f"{path}: holds a {type(found).__name__}, not a JSON object")
-    return found
 
 
 def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
@@ -166,8 +110,10 @@ class SafetensorsWeights:
                 )
         for name, path in self._file_of.items():
             # A tied head and the rotary table are written by some tools although they follow from the rest.
-            if name not in expected and name != "lm_head.weight" and not name.endswith("rotary_emb.inv_freq"):
-                raise ModelFormatError(f"{path}: tensor {name!r} has no place in {SUPPORTED_ARCHITECTURES[0]}")
+            if name not in expected and name != HEAD and not name.endswith("rotary_emb.inv_freq"):
+                raise ModelFormatError(
+                    f"{path}: tensor {name!r} has no place in the model that {CONFIG_FILE} describes"
+                )
 
     def __call__(self, name: str, /) -> torch.Tensor:
         path = self._file_of[name]
@@ -210,51 +156,3 @@ def _tensor_files(folder: Path) -> Mapping[str, Path]:
         if name not in present[path]:
             raise ModelFormatError(f"{path}: tensor {name!r} is missing, although {INDEX_FILE} says it is here")
     return files
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """A config file's fields, with errors that name file and field."""
-
-    path: Path
-    values: Mapping[str, Any]
-
-    def size(self, name: str, default: int | None = None) -> int:
-        value = self.values.get(name)
-        value = default if value is None else value
-        if value is None:
-            raise ModelFormatError(f"{self.path}: {name} is missing")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ModelFormatError(f"{self.path}: {name} is {value!r}; it must be a whole number, 1 or more")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        value = self.values.get(name, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise ModelFormatError(f"{self.path}: {name} is {value!r}; it must be a number above 0")
-        return float(value)
-
-    def must_be(self, name: str, only: object) -> None:
-        value = self.values.get(name, only)
-        if value != only:
-            raise ModelFormatError(f"{self.path}: {name} is {value!r}; supported: {only!r}")
-
-
-def _rope_theta(fields: _Fields) -> float:
-    # transformers 5 writes rope_parameters; earlier versions wrote rope_theta and rope_scaling.
-    parameters = fields.values.get("rope_parameters") or fields.values.get("rope_scaling") or {}
-    if not isinstance(parameters, dict):
-        raise ModelFormatError(f"{fields.path}: rope_parameters is {parameters!r}; it must be an object")
-    kind = parameters.get("rope_type", parameters.get("type", "default"))
-    if kind != "default":
-        raise ModelFormatError(f"{fields.path}: rope_type is {kind!r}; supported: 'default'")
-    default = fields.number("rope_theta", _DEFAULT_ROPE_THETA)
-    return _Fields(fields.path, parameters).number("rope_theta", default)
-
-
-def _eos_token_ids(fields: _Fields, vocab_size: int) -> tuple[int, ...]:
-    value = fields.values.get("eos_token_id")
-    ids = [] if value is None else value if isinstance(value, list) else [value]
-    if not all(isinstance(i, int) and 0 <= i < vocab_size for i in ids):
-        raise ModelFormatError(f"{fields.path}: eos_token_id is {value!r}; ids must be 0 .. {vocab_size - 1}")
-    return tuple(ids)

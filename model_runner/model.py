@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,16 +15,20 @@ from model_runner.inputs import StepInputs
 from model_runner.kv_cache import KVCache
 from model_runner.linear import Linear, LinearFactory
 from model_runner.loader import Progress, WeightSource
-from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name
+from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name, tensor_shapes
 from model_runner.rotary import RotaryTable, Rotation
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Weights of one layer; q, k, v are one product, and so are gate and up."""
+    """Weights of one layer; q, k, v are one product, and so are gate and up.
+
+    qk_norm: [heads + kv_heads, head_dim], a row for each head, None = heads are not normed.
+    """
 
     attention_norm: torch.Tensor
     qkv: Linear
+    qk_norm: torch.Tensor | None
     output: Linear
     mlp_norm: torch.Tensor
     gate_up: Linear
@@ -57,13 +62,12 @@ class LlamaModel:
             progress("load", (layer + 1) / config.num_hidden_layers, f"layer {layer + 1}")
         self._final_norm = weights(FINAL_NORM).to(device, torch.float32)
         self._head = self._linear(self._embedding if config.tie_word_embeddings else weights(HEAD))
-        self._rotary = RotaryTable(config.head_dim, max_model_len, config.rope_theta, device)
+        self._rotary = RotaryTable(config.head_dim, max_model_len, config.rope_theta, device, config.rope_scaling)
 
     @property
     def num_parameters(self) -> int:
         """Elements of all weights; a tied head counts once."""
-        head = 0 if self.config.tie_word_embeddings else self._head.num_parameters
-        return head + sum(t.numel() for t in self._vectors()) + sum(m.num_parameters for m in self._matrices())
+        return sum(math.prod(shape) for _, shape in tensor_shapes(self.config))
 
     @property
     def weight_bytes(self) -> int:
@@ -84,7 +88,7 @@ class LlamaModel:
         rotation = self._rotary.at(pad(inputs.positions, (0, missing)))
         x = embedding(pad(inputs.token_ids, (0, missing)), self._embedding).float()
         for index, layer in enumerate(self._layers):
-            q, k, v = self._project(self._norm(x, layer.attention_norm), layer.qkv, rotation, pieces)
+            q, k, v = self._project(self._norm(x, layer.attention_norm), layer, rotation, pieces)
             cache.write(index, where, k[:tokens], v[:tokens])
             attended = plan.run(q, cache.keys(index), cache.values(index)).flatten(1)
             for rows in pieces:
@@ -122,34 +126,46 @@ class LlamaModel:
         return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self._dtype)
 
     def _project(
-        self, x: torch.Tensor, qkv: Linear, rotation: Rotation, pieces: Sequence[slice]
+        self, x: torch.Tensor, layer: _Layer, rotation: Rotation, pieces: Sequence[slice]
     ) -> tuple[torch.Tensor, ...]:
         """Rotated queries [rows, heads, head_dim], rotated keys and plain values [rows, kv_heads, head_dim]."""
         heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
-        projected = _join([qkv(x[rows]) for rows in pieces]).view(-1, heads + 2 * kv_heads, self.config.head_dim)
-        rotated = rotation.apply(projected[:, : heads + kv_heads]).to(self._dtype)
+        projected = _join([layer.qkv(x[rows]) for rows in pieces]).view(-1, heads + 2 * kv_heads, self.config.head_dim)
+        turning = projected[:, : heads + kv_heads]
+        if layer.qk_norm is not None:
+            turning = rms_norm(turning.float(), turning.shape[-1:], None, self.config.rms_norm_eps) * layer.qk_norm
+        rotated = rotation.apply(turning).to(self._dtype)
         return rotated[:, :heads], rotated[:, heads:], projected[:, heads + kv_heads :]
 
     def _load_layer(self, layer: int, weights: WeightSource) -> _Layer:
         def vector(part: str) -> torch.Tensor:
             return weights(layer_name(layer, part)).to(self._device, torch.float32)
 
-        def matrix(*parts: str) -> Linear:
-            return self._linear(torch.cat([weights(layer_name(layer, part)) for part in parts]))
+        def matrix(*parts: str, bias: bool) -> Linear:
+            weight = torch.cat([weights(layer_name(layer, part)) for part in parts])
+            biases = [weights(layer_name(layer, part, "bias")) for part in parts] if bias else []
+            return self._linear(weight, torch.cat(biases) if bias else None)
 
+        config, qk_norm = self.config, None
+        if config.qk_norm:
+            q, k = vector("self_attn.q_norm"), vector("self_attn.k_norm")
+            qk_norm = torch.cat((q.expand(config.num_attention_heads, -1), k.expand(config.num_key_value_heads, -1)))
         return _Layer(
             attention_norm=vector("input_layernorm"),
-            qkv=matrix("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-            output=matrix("self_attn.o_proj"),
+            qkv=matrix("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", bias=config.qkv_bias),
+            qk_norm=qk_norm,
+            output=matrix("self_attn.o_proj", bias=config.output_bias),
             mlp_norm=vector("post_attention_layernorm"),
-            gate_up=matrix("mlp.gate_proj", "mlp.up_proj"),
-            down=matrix("mlp.down_proj"),
+            gate_up=matrix("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias),
+            down=matrix("mlp.down_proj", bias=config.mlp_bias),
         )
 
     def _vectors(self) -> Iterator[torch.Tensor]:
         yield self._embedding
         for layer in self._layers:
             yield from (layer.attention_norm, layer.mlp_norm)
+            if layer.qk_norm is not None:
+                yield layer.qk_norm
         yield self._final_norm
 
     def _matrices(self) -> Iterator[Linear]:
