@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import streamlit as st
 
+from dashboard.changes import apply
 from dashboard.desk import Desk
-from dashboard.fields import GROUPS, PACE_STEPS, Control, controls, slider_steps
+from dashboard.fields import GROUPS, PACE_STEPS, Control, controls, help_words, slider_steps
 from dashboard.i18n import N_, Translate
+from dashboard.presets import presets
+from dashboard.refusals import refusals_words
 from dashboard.restart import restart_section
+from dashboard.values import told, value_words
 from dashboard.views.markup import plain
-from dashboard.words import policy_diff
 from model_runner.traffic import MAX_RATE, MIXES, PRIORITY_MIXES, TrafficSpec
-from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
+from scheduler import SchedulerPolicy
 from scheduler.policy import SWITCHES
 from scheduler.registry import REGISTRIES
 
-KEPT_BY_PRESET: Final = ("step_delay_ms", "paused", "single_step", "kv_block_limit", "version")
-"""Fields a preset leaves alone: pace, and the memory of the machine."""
 RATES: Final = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
 BURST: Final = 24
 
@@ -29,15 +29,6 @@ def shown_truth(desk: Desk) -> tuple[object, ...]:
     """What the controls depend on; when it differs from what was drawn, they must be drawn again."""
     latest = desk.client.latest
     return (desk.policy, desk.client.traffic.spec, desk.client.config, latest.run_id if latest else "")
-
-
-def apply(desk: Desk, edit: Callable[[SchedulerPolicy], SchedulerPolicy]) -> None:
-    """Put an edited policy in force and keep the engine's answer for the echo."""
-    change = desk.change(edit)
-    changes = [f"{n} {old} → {new}" for n, old, new in policy_diff(change.before, change.wanted)]
-    st.session_state["echo"] = (change.reply, changes)
-    if change.reply.accepted:
-        st.session_state["undo"] = change.before
 
 
 def with_field(
@@ -76,27 +67,15 @@ def _changed(desk: Desk, field: str) -> None:
     apply(desk, lambda policy: with_field(policy, field, value, longest, memory))
 
 
-def _number_words(field: str, t: Translate) -> Callable[[Any], str]:
-    def words(value: Any) -> str:
-        if value is None:
-            return t("all")
-        if field == "long_prefill_token_threshold" and value == 0:
-            return t("off")
-        if field == "kv_watermark":
-            return f"{value:.0%}"
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-
-    return words
-
-
 def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None:
     field, key = control.field, f"policy.{control.field}"
     truth = getattr(desk.policy, field)
     _follow(key, truth)
-    label, help_text = t(control.label), t(control.help) if control.help else None
+    label, help_text = t(control.label), help_words(control, t) or None
     common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field)}
     if field in REGISTRIES:
         names = list(REGISTRIES[field].names())
+        common["format_func"] = lambda name: value_words(name, t)
         if len(names) == 2:
             st.segmented_control(label, names, width="stretch", required=True, **common)
         else:
@@ -105,7 +84,7 @@ def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None
         st.toggle(label, **common)
     else:
         steps = slider_steps(control, truth, num_blocks)
-        st.select_slider(label, steps, format_func=_number_words(field, t), **common)
+        st.select_slider(label, steps, format_func=lambda value: told(field, value, t), **common)
 
 
 def sidebar(desk: Desk, t: Translate) -> None:
@@ -115,7 +94,7 @@ def sidebar(desk: Desk, t: Translate) -> None:
     num_blocks = latest.info.num_blocks if latest else desk.client.config.num_blocks
     with st.container():  # one element whatever it holds: what follows keeps its place, and the keyboard its focus
         _echo(desk, t)
-    _presets(desk, t)
+    presets(desk, t)
     described = controls()
     with st.expander(t("Traffic"), expanded=True):
         _traffic(desk, t)
@@ -136,10 +115,12 @@ def _echo(desk: Desk, t: Translate) -> None:
     if reply is None:
         st.caption(t("A change acts at the next iteration; what is in force is echoed here."))
     elif not reply.accepted:
-        st.error(t("Refused: {reason}", reason=plain("; ".join(reply.reasons))))
+        st.error(t("Refused: {reason}", reason=plain(refusals_words(reply.reasons, t))))
     elif reply.step_id:
-        text = t("In force from step {step} as policy v{version}", step=f"{reply.step_id:,}", version=reply.version)
-        st.success(f"**{text}**  \n{plain('; '.join(changes))}")
+        step = f"{reply.step_id:,}"
+        text = t("In force from iteration {step} as policy v{version}", step=step, version=reply.version)
+        words = "; ".join(f"{name} {told(name, old, t)} → {told(name, new, t)}" for name, old, new in changes)
+        st.success(f"**{text}**  \n{plain(words)}")
     else:
         st.success(t("In force from the next start as policy v{version}", version=reply.version))
     if st.session_state.get("undo") is not None and reply is not None and reply.accepted:
@@ -150,33 +131,6 @@ def _undo(desk: Desk) -> None:
     policy = st.session_state.pop("undo", None)
     if policy is not None:
         apply(desk, lambda _: policy)
-
-
-def _presets(desk: Desk, t: Translate) -> None:
-    now = desk.policy
-    match = next((n for n, p in PRESETS.items() if not policy_diff(now, with_preset(now, p))), None)
-    _follow("preset", match)
-    notes = "\n\n".join(f"**{name}**: {t(PRESET_NOTES[name].description)}" for name in PRESETS if name in PRESET_NOTES)
-    st.selectbox(
-        t("Preset"),
-        list(PRESETS),
-        key="preset",
-        placeholder=t("own policy"),
-        help=notes,
-        on_change=_choose_preset,
-        args=(desk,),
-    )
-
-
-def with_preset(now: SchedulerPolicy, preset: SchedulerPolicy) -> SchedulerPolicy:
-    """A preset's decisions with the pace and the memory limit in force."""
-    return replace(preset, **{name: getattr(now, name) for name in KEPT_BY_PRESET})
-
-
-def _choose_preset(desk: Desk) -> None:
-    name = st.session_state["preset"]
-    if name in PRESETS:
-        apply(desk, lambda policy: with_preset(policy, PRESETS[name]))
 
 
 TRAFFIC_CHOICES: Final = (

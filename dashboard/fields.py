@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dashboard.i18n import N_
+from dashboard.i18n import N_, Translate
+from dashboard.views.markup import plain
 from scheduler import FIELD_RANGES, SchedulerPolicy
-from scheduler.policy import NOT_YET, SWITCHES
+from scheduler.custom import loaded
+from scheduler.policy import SWITCHES
 from scheduler.registry import REGISTRIES
 
 GROUPS: Final = {
@@ -57,13 +59,14 @@ CONTROLS: Final = (
         "Who gets the token budget first. decode_first never stalls a running request; prefill_first gives quick first "
         "tokens and stalls decodes; running_order goes by admission, as vLLM V1 does.")),
     Control("admission_order", "admission", N_("Order of the queue"), N_(
-        "fcfs is fair. shortest_prompt lowers the mean wait and lets long prompts starve. priority serves the lowest "
-        "number first.")),
+        "fcfs is fair. shortest_prompt and shortest_job lower the mean wait and let long ones starve; shortest_job "
+        "counts max_tokens too, which callers seldom know. priority serves the lowest number first.")),
     Control("admission_rule", "admission", N_("What must fit before admission"), N_(
         "next_chunk lets requests in eagerly and pays with preemptions; worst_case reserves for the longest possible "
         "answer, never evicts and leaves memory idle; full_sequence asks for room for the prompt.")),
     Control("head_of_line", "admission", N_("Head of the queue"), N_(
-        "strict: nobody passes a request that does not fit. Fair, but one large request can hold up many small ones.")),
+        "strict: nobody passes a request that does not fit. Fair, but one large request can hold up many small ones. "
+        "skip lets smaller ones pass: fuller memory, and the large one waits longer, though never for ever.")),
     Control("kv_watermark", "admission", N_("Watermark"), N_(
         "Share of the KV blocks kept free at admission. A reserve for growing requests: fewer preemptions, fewer "
         "requests at once."), (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)),
@@ -74,17 +77,24 @@ CONTROLS: Final = (
         "least work; "
         "lowest_priority spares important requests.")),
     Control("preemption_mode", "preemption", N_("What happens to its KV"), N_(
-        "recompute gives the blocks back at once and computes all tokens again when it returns.")),
+        "recompute gives the blocks back at once and computes all tokens again when it returns. swap copies them to "
+        "host memory and back: no work is lost, but copies take time and host memory. never lets a decode wait for a "
+        "block instead: nothing is wasted, but running requests stall.")),
     Control("preemption_requeue", "preemption", N_("Where it waits again"), N_(
         "front lets it return first, which is fair but may evict it again at once; back lets others in before it.")),
     Control("allocation", "allocation", N_("How blocks are given out"), N_(
-        "paged gives a block when the last one is full: almost no waste, blocks lie scattered.")),
+        "paged gives a block when the last one is full: almost no waste, blocks lie scattered. The others reserve one "
+        "piece at admission and need no block table: reserve_max for the longest sequence there can be, mostly never "
+        "used; buddy the next power of two, quick to find, with holes between; exact the true length, which nobody "
+        "knows in advance: the bound for the other two.")),
     Control("kv_block_limit", "allocation", N_("Usable KV blocks (kv_block_limit)"), N_(
         "A smaller cache on the same machine. Lowering it kills nobody: running requests keep their blocks, admission "
         "waits, and when a decode finds no block somebody is evicted. A request that runs alone may "
         "exceed it, so that it can end.")),
     Control("enable_prefix_caching", "allocation", N_("Prefix caching"), N_(
-        "Requests that begin alike share blocks: less memory and less prefill, at the price of keeping old blocks.")),
+        "Requests that begin alike share full blocks: less memory and less prefill, at the price of looking up and "
+        "keeping old blocks, which are given away least recently used first. It acts under continuous batching with "
+        "paged allocation.")),
 )  # fmt: skip
 PACE_FIELDS: Final = ("step_delay_ms", "paused", "single_step")
 PACE_STEPS: Final = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)
@@ -101,9 +111,15 @@ def controls() -> tuple[Control, ...]:
 def _has_choice(field: str) -> bool:
     if field in REGISTRIES:
         return len(REGISTRIES[field].names()) > 1
-    if field in SWITCHES:
-        return field not in NOT_YET
-    return field in FIELD_RANGES
+    return field in SWITCHES or field in FIELD_RANGES
+
+
+def help_words(control: Control, t: Translate) -> str:
+    """What a control trades; and for each value that somebody added, what its author says of it."""
+    own = [
+        f"**{plain(p.name)}** ({plain(p.file)}): {plain(p.description)}" for p in loaded() if p.field == control.field
+    ]
+    return "\n\n".join([t(control.help), *own] if control.help else own)
 
 
 def slider_steps(control: Control, truth: Any, num_blocks: int) -> list[Any]:

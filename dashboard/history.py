@@ -43,7 +43,8 @@ class StepFacts:
     """One step as the charts draw it.
 
     x: position on the iteration axis; rises through restarts, where step_id starts again. Tokens are those of this
-    step by what they were for. output_tokens: delivered in this step; engine_time in seconds.
+    step by what they were for. output_tokens: delivered in this step; engine_time in seconds. internal, reserved,
+    external: wasted token slots.
     """
 
     run_id: str
@@ -62,6 +63,10 @@ class StepFacts:
     num_blocks: int
     output_tokens: int
     preemptions: int
+    block_size: int = 1
+    internal: int = 0
+    reserved: int = 0
+    external: int = 0
 
 
 def tokens_by_purpose(step: StepSnapshot, before: Totals | None) -> dict[str, int]:
@@ -159,4 +164,8 @@ def step_facts(
         num_blocks=step.num_blocks,
         output_tokens=len(step.new_tokens),
         preemptions=step.totals.preemptions - before.preemptions if before else len(step.preempted),
+        block_size=step.block_size,
+        internal=step.memory.internal,
+        reserved=step.memory.reserved,
+        external=step.memory.external,
     )

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dashboard import lanes, state_tables
-from dashboard.evictions import Eviction, EvictionBook
+from dashboard import block_squares, lanes, state_tables
+from dashboard.block_squares import Block, MapGeometry
+from dashboard.evictions import Costs, Eviction, EvictionBook
 from dashboard.figures import FigureBook, Figures
 from dashboard.history import StepFacts, assign_slots, step_facts
-from dashboard.identity import MarkBook
+from dashboard.identity import NO_MARK, MarkBook
 from dashboard.lanes import Run
 from dashboard.policy_marks import marks_table
-from dashboard.state_tables import Block, MapGeometry
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
 from scheduler import Totals
@@ -45,6 +45,7 @@ class Frame:
     geometry: MapGeometry
     figures: Figures
     evictions: Sequence[Eviction]
+    costs: Costs
     data: Mapping[str, Mapping[str, bytes]]
     steps_per_frame: int
     starred: frozenset[str]
@@ -139,11 +140,11 @@ class Hub:
         num_lanes = lanes.num_lanes(runs, num_slots)
         runs = [r for r in runs if r.y1 < num_lanes]
         starred = frozenset(v.request_id for v in self._client.requests() if v.origin == "user")
-        geometry = state_tables.map_geometry(step.num_blocks)
-        blocks = state_tables.aggregate(state_tables.block_cells(step, self._names), geometry.blocks_per_cell)
+        geometry = block_squares.map_geometry(step.num_blocks)
+        blocks = block_squares.aggregate(block_squares.block_cells(step, self._names), geometry.blocks_per_cell)
         data = {
             "time": {
-                "frame": lanes.frame_table(x0, x1, num_lanes, last_x + 1),
+                "frame": lanes.frame_table(facts, x0, x1, num_lanes, last_x + 1),
                 "runs": lanes.runs_table(runs),
                 "points": lanes.points_table(facts, x0),
                 "labels": lanes.labels_table(runs, x0, starred, num_lanes),
@@ -153,7 +154,7 @@ class Hub:
             },
             "queue": {"queue": state_tables.queue_table(step, self._names, starred)},
             "running": {"running": state_tables.running_table(step, self._names, starred)},
-            "map": {"blocks": state_tables.blocks_table(blocks)},
+            "map": {"blocks": block_squares.blocks_table(blocks)},
         }
         return Frame(
             snapshot=latest,
@@ -166,6 +167,7 @@ class Hub:
             geometry=geometry,
             figures=self._figures.figures(latest),
             evictions=self._evictions.list(),
+            costs=self._evictions.costs,
             data=data,
             steps_per_frame=max(1, taken) if self._frame else 1,
             starred=starred,
@@ -176,7 +178,7 @@ def with_selection(frame: Frame, request_id: str) -> Mapping[str, Mapping[str, b
     """The frame's data with the tables that single out one request ("" = none); everything else is shared."""
     shade = bool(request_id)
     chosen = [r for r in frame.runs if r.request_id == request_id] if shade else []
-    squares = [b for b in frame.blocks if b.request_id == request_id] if shade else []
+    squares = block_squares.chosen_blocks(frame.blocks, request_id, frame.marks.get(request_id, NO_MARK))
     veil = lanes.veil_table(shade)
     return {
         "time": {**frame.data["time"], "chosen": lanes.runs_table(chosen), "veil": veil},
@@ -185,7 +187,7 @@ def with_selection(frame: Frame, request_id: str) -> Mapping[str, Mapping[str, b
             **frame.data["running"],
             "chosen": _row_of(request_id, state_tables.running_order(frame.snapshot.step)),
         },
-        "map": {**frame.data["map"], "chosen": state_tables.blocks_table(squares), "veil": veil},
+        "map": {**frame.data["map"], "chosen": block_squares.blocks_table(squares), "veil": veil},
     }
 
 

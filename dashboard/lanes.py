@@ -184,6 +184,10 @@ SERIES_TYPES: Final = {
     "lim": F32,
     "tps": F32,
     "pre": I16,
+    "i": I32,
+    "r": I32,
+    "o": I32,
+    "s": I32,
 }
 
 
@@ -199,7 +203,8 @@ def series_table(facts: Sequence[StepFacts], x0: int) -> bytes:
     """Numbers of each step; a row of nulls where steps are missing, so that no line bridges a hole.
 
     d decode, f prefill, c recompute, g padding tokens; u budget; run, wait requests; kv and lim: used and usable share
-    of the pool, 0..1; tps output tokens a second of engine time; pre evictions.
+    of the pool, 0..1; tps output tokens a second of engine time; pre evictions. Token slots: i internal, r reserved,
+    o external waste (free blocks that cannot be given out), s the whole pool.
     """
     records: list[tuple[object, ...]] = []
     for i, f in enumerate(facts):
@@ -220,19 +225,28 @@ def series_table(facts: Sequence[StepFacts], x0: int) -> bytes:
                 min(f.block_limit, pool) / pool,
                 _rate(facts, i),
                 f.preemptions,
+                f.internal,
+                f.reserved,
+                f.external,
+                pool * f.block_size,
             )
         )
     return rows(SERIES_TYPES, records)
 
 
-def frame_table(x0: int, x1: int, lanes: int, now: int) -> bytes:
+def frame_table(facts: Sequence[StepFacts], x0: int, x1: int, lanes: int, now: int) -> bytes:
     """The corners of the picture, so that the axes follow the data and the specification never changes.
 
     x, e: iterations in view; left: where the axis begins, MARGIN columns earlier, for labels; n lanes; now: after the
-    newest iteration.
+    newest iteration. Tops of the vertical axes, 1 at least: mu budget, ml requests, mt output tokens a second.
     """
-    types = {"left": I32, "x": I32, "e": I32, "n": I16, "now": I32}
-    return rows(types, [(x0 - MARGIN, x0, x1, lanes, now)])
+    shown = [i for i, f in enumerate(facts) if f.x >= x0]
+    most_tokens = max((max(facts[i].budget, sum(facts[i].tokens.values())) for i in shown), default=1)
+    most_requests = max((max(facts[i].running, facts[i].waiting) for i in shown), default=1)
+    rate = max((_rate(facts, i) or 0.0 for i in shown), default=1.0)
+    types = {"left": I32, "x": I32, "e": I32, "n": I16, "now": I32, "mu": I32, "ml": I32, "mt": F32}
+    tops = (max(1, most_tokens), max(1, most_requests), max(1.0, rate))
+    return rows(types, [(x0 - MARGIN, x0, x1, lanes, now, *tops)])
 
 
 def ticks_table(facts: Sequence[StepFacts], x0: int, x1: int) -> bytes:

@@ -9,14 +9,15 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard import engine, style
+from dashboard.charts.lanes import TITLE
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
-from dashboard.charts.timeline import TITLES
 from dashboard.controls import one_step, shown_truth, toggle_pause
 from dashboard.desk import Desk
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import letter
+from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.views import memory_account, status, step, tiles, twin
 from dashboard.views.markup import esc, plain, scroll
@@ -51,7 +52,7 @@ def live(language: str, theme_name: str) -> None:
     wide, side = st.columns([3.25, 1.15])
     with wide:
         legend = LEGEND_STATIC if frame.snapshot.step.policy.batching == "static" else LEGEND
-        _guarded(lambda: st.html(_title(t(TITLES["lanes"]), t(legend))), "lanes title")
+        _guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
         _guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
         _side(client, frame, theme, t)
@@ -151,14 +152,13 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
 
 
 def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> None:
-    happened, evicted, own = st.tabs([t("Last step"), t("Preemptions"), t("Your request")])
+    happened, evicted, own = st.tabs([t("Last iteration"), t("Preemptions"), t("Your request")])
     with happened:
         _guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
         recent = shown_steps(frame, client.history(last=RECENT_STEPS))
         _guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with evicted:
-        words = tuple(frame.evictions)
-        _guarded(lambda: st.html(step.preemptions(words, theme, t, PANEL_HEIGHT + 140)), "preemptions")
+        _guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
     with own:
         _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
 

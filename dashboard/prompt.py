@@ -9,9 +9,9 @@ import streamlit as st
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
+from dashboard.refusals import refusal_words
 from dashboard.views.markup import esc, scroll
 from dashboard.views.request import follow
-from dashboard.words import refusal_words
 from model_runner.client import RunnerClient
 from scheduler import SamplingParams
 

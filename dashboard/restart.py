@@ -1,4 +1,4 @@
-"""What needs a new worker: model, dtype, device, threads, block size, pool size."""
+"""What needs a new worker: model, dtype, device, threads, block size, pool sizes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
             t("Blocks in the pool"), 1, MAX_BLOCKS, config.num_blocks,
             help=t("More blocks hold more requests at once and take memory from the machine."),
         )  # fmt: skip
+        host = st.number_input(
+            t("Blocks in the host pool"), 0, MAX_BLOCKS, config.num_host_blocks,
+            help=t("Room in host memory for requests that are swapped out. 0 = nothing can be swapped."),
+        )  # fmt: skip
+        left, right = st.columns(2)
         dtypes, devices = list(DTYPES), list(dict.fromkeys([*DEVICES, config.device]))
         dtype = left.selectbox(t("Data type"), dtypes, index=dtypes.index(config.dtype))
         device = right.selectbox(t("Device"), devices, index=devices.index(config.device))
@@ -45,6 +50,7 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
         pressed = st.form_submit_button(t("Restart the engine"), width="stretch")
     if pressed:
         wanted = replace(config, model=str(model), block_size=int(size), num_blocks=int(blocks))
+        wanted = replace(wanted, num_host_blocks=int(host))
         _restart(client, replace(wanted, dtype=dtype, device=device, threads=int(threads)))
 
 

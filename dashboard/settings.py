@@ -23,6 +23,7 @@ TEXTS: Final = ("MODEL", "DEVICE", "DTYPE", "PRESET", "RATE")
 INTEGERS: Final = {
     "THREADS": ("threads", 0, MAX_THREADS),
     "NUM_BLOCKS": ("num_blocks", 1, MAX_BLOCKS),
+    "NUM_HOST_BLOCKS": ("num_host_blocks", 0, MAX_BLOCKS),
     "BLOCK_SIZE": ("block_size", 1, 1024),
     "MAX_MODEL_LEN": ("max_model_len", 2, 1_000_000),
     "SEED": ("seed", 0, 2**63 - 1),
@@ -80,8 +81,8 @@ def _rate(value: str) -> float:
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Settings from BATCHSCOPE_* variables; those that are absent or empty keep their default.
 
-    MODEL, DEVICE, DTYPE, THREADS, NUM_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN, SEED: as in RunnerConfig. PRESET: policy of
-    the start. RATE: requests a second. Raises SettingsError.
+    MODEL, DEVICE, DTYPE, THREADS, NUM_BLOCKS, NUM_HOST_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN, SEED: as in RunnerConfig.
+    PRESET: policy of the start. RATE: requests a second. Raises SettingsError.
     """
     given = {k.removeprefix(PREFIX): v for k, v in environment.items() if k.startswith(PREFIX) and v.strip()}
     known_names = (*TEXTS, *INTEGERS, *READ_ELSEWHERE)

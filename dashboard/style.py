@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from functools import cache
 
-from dashboard.charts.theme import FONTS, THEMES
+from dashboard.charts.theme import FONTS, THEMES, Theme
 
 
-@cache
-def sheet(theme_name: str) -> str:
-    """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
-    c = THEMES[theme_name]
-    return f"""<style>
-.stMainBlockContainer, [data-testid="stMainBlockContainer"] {{ padding: 10px 18px 8px 18px; max-width: none; }}
-[data-testid="stHeader"] {{ height: 0; min-height: 0; background: transparent; }}
-[data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] {{ gap: 5px; }}
-[data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] {{ gap: 14px; }}
-[data-testid="stSidebarContent"] {{ padding: 0 12px; }}
-[data-testid="stSidebarUserContent"] {{ padding: 0 0 24px 0; }}
-[data-testid="stSidebar"] [data-testid="stExpanderDetails"] {{ padding: 4px 10px 10px 10px; }}
-[data-testid="stSidebar"] [data-testid="stExpander"] summary {{ padding: 4px 10px; min-height: 30px; }}
-[data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ gap: 8px; }}
-[data-testid="stSidebarHeader"] {{ height: 34px; min-height: 0; margin-bottom: 0; padding: 6px; }}
-[data-testid="stSidebar"] [data-testid="stVerticalBlock"] {{ gap: 8px; }}
-[data-testid="stSidebar"] label p, [data-testid="stSidebar"] .stExpander summary p {{ font-size: 13px; }}
-[data-testid="stTabs"] button {{ padding: 2px 6px; min-height: 26px; height: 28px; }}
-[data-testid="stTabs"] [role="tabpanel"] {{ padding-top: 4px; }}
-.bs-strip, .bs-tiles, .bs-title, .bs-reason, .bs-account, .bs-scroll, .bs-notice, .bs-dict, .bs-table, .bs-quiet,
-.bs-head, .bs-text, .bs-prompt {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}
+def _frame() -> str:
+    """Streamlit's own elements: less air, no header."""
+    return """
+.stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 10px 18px 8px 18px; max-width: none; }
+[data-testid="stHeader"] { height: 0; min-height: 0; background: transparent; }
+[data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 5px; }
+[data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] { gap: 14px; }
+[data-testid="stSidebarContent"] { padding: 0 12px; }
+[data-testid="stSidebarUserContent"] { padding: 0 0 24px 0; }
+[data-testid="stSidebar"] [data-testid="stExpanderDetails"] { padding: 4px 10px 10px 10px; }
+[data-testid="stSidebar"] [data-testid="stExpander"] summary { padding: 4px 10px; min-height: 30px; }
+[data-testid="stSidebar"] [data-testid="stHorizontalBlock"] { gap: 8px; }
+[data-testid="stSidebarHeader"] { height: 34px; min-height: 0; margin-bottom: 0; padding: 6px; }
+[data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 8px; }
+[data-testid="stSidebar"] label p, [data-testid="stSidebar"] .stExpander summary p { font-size: 13px; }
+[data-testid="stTabs"] button { padding: 2px 6px; min-height: 26px; height: 28px; }
+[data-testid="stTabs"] [role="tabpanel"] { padding-top: 4px; }
+@media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }"""
+
+
+def _strip(c: Theme) -> str:
+    return f"""
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}
@@ -43,29 +44,70 @@ div.bs-row.bs-small {{ gap: 4px; }}
 .bs-notice {{ font-size: 13px; padding: 5px 10px; border-left: 4px solid {c.amber}; background: {c.panel};
   margin-bottom: 2px; }}
 .bs-notice.bs-bad {{ border-color: {c.red}; }}
-.bs-notice code {{ font-size: 12px; user-select: all; color: {c.ink}; }}
+.bs-notice code {{ font-size: 12px; user-select: all; color: {c.ink}; }}"""
+
+
+def _tiles(c: Theme) -> str:
+    return f"""
 .bs-tiles {{ display: grid; grid-template-columns: 1.05fr 1.1fr 1.15fr 0.75fr 1.4fr; gap: 12px; height: 78px; }}
 .bs-tile {{ background: {c.panel}; border-radius: 6px; padding: 5px 12px; overflow: hidden; }}
 .bs-name {{ font-size: 12px; color: {c.muted}; line-height: 16px; }}
 .bs-value {{ font-size: 29px; font-weight: 650; line-height: 33px; white-space: nowrap; }}
 .bs-second {{ font-size: 19px; font-weight: 500; color: {c.muted}; }}
 .bs-gloss {{ font-size: 12px; color: {c.muted}; line-height: 16px; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }}
+  text-overflow: ellipsis; }}"""
+
+
+def _titles(c: Theme) -> str:
+    """Titles of the charts, and the sentence on the head of the queue."""
+    return f"""
 .bs-title {{ font-size: 13px; font-weight: 650; height: 19px; line-height: 19px; white-space: nowrap; overflow: hidden;
   text-overflow: ellipsis; }}
 .bs-title span {{ color: {c.muted}; font-weight: 400; }}
-.bs-reason {{ font-size: 12.5px; line-height: 16px; height: 34px; overflow: hidden; color: {c.amber}; }}
+.bs-reason {{ font-size: 12.5px; line-height: 16px; height: 50px; overflow: hidden; color: {c.amber}; }}
 .bs-reason.bs-quiet, .bs-quiet {{ color: {c.muted}; font-size: 12.5px; margin: 0; }}
-.bs-account {{ font-size: 12.5px; line-height: 17px; height: 18px; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }}
-.bs-account span {{ color: {c.muted}; }}
-.bs-gauge {{ position: relative; height: 7px; background: {c.grid}; border-radius: 3px; margin-top: 3px; }}
-.bs-gauge div {{ height: 7px; background: {c.line2}; border-radius: 3px; }}
-.bs-gauge i {{ position: absolute; top: -3px; width: 3px; height: 13px; margin-left: -2px; background: {c.amber}; }}
 .bs-chip {{ display: inline-block; min-width: 17px; height: 17px; line-height: 14px; text-align: center;
   font-size: 12px;
   font-weight: 700; border: 1.5px solid {c.muted}; border-radius: 3px; margin-right: 4px; vertical-align: 1px; }}
-.bs-chip.bs-none {{ color: {c.muted}; }}
+.bs-chip.bs-none {{ color: {c.muted}; }}"""
+
+
+def _memory(c: Theme) -> str:
+    """The account above the block map. A key shows what it names: same stroke, same texture."""
+    stripes = f"repeating-linear-gradient(90deg, {c.line} 0 2px, transparent 2px 4px)"
+    cross = ", ".join(
+        f"linear-gradient({a}deg, transparent 45%, {c.muted} 45% 55%, transparent 55%)" for a in (45, 135)
+    )
+    return f"""
+.bs-account {{ font-size: 12.5px; line-height: 17px; height: 18px; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }}
+.bs-account span, .bs-gauges span {{ color: {c.muted}; }}
+.bs-entry {{ margin-left: 9px; }}
+.bs-k {{ display: inline-block; width: 11px; height: 11px; box-sizing: border-box; margin-right: 4px;
+  vertical-align: -1px; border: 1.5px solid {c.muted}; }}
+.bs-k-part {{ background: linear-gradient(0deg, {c.muted} 45%, transparent 45%); }}
+.bs-k-reserved {{ border-style: dashed; }}
+.bs-k-unusable {{ background: {cross}; border: 1px solid {c.empty}; }}
+.bs-k-cached {{ background: {c.padding}; border: 3px solid {c.background}; outline: 1px solid {c.empty}; }}
+.bs-k-shared {{ background: {c.ink}; border-color: {c.ink}; }}
+.bs-k-none {{ display: none; }}
+.bs-gauges {{ display: flex; align-items: center; gap: 4px; font-size: 12px; height: 13px;
+  line-height: 13px; white-space: nowrap; }}
+.bs-gauges .bs-entry {{ margin-left: 6px; }}
+.bs-gauge {{ position: relative; height: 7px; background: {c.grid}; border-radius: 3px; flex: 1; min-width: 40px; }}
+.bs-gauge.bs-host {{ flex: 0 0 90px; overflow: hidden; }}
+.bs-gauge div {{ height: 7px; }}
+.bs-stack {{ display: flex; }}
+.bs-g-tokens {{ background: {c.decode}; }} .bs-g-part {{ background: {c.prefill}; }}
+.bs-g-reserved {{ background: {stripes}; }}
+.bs-gauge > i {{ position: absolute; top: -3px; width: 3px; height: 13px; margin-left: -2px; background: {c.amber}; }}
+.bs-w-useful {{ background: {c.decode}; }} .bs-w-again {{ background: {c.red}; }}
+.bs-w-copy {{ background: {stripes}; }}"""
+
+
+def _side(c: Theme) -> str:
+    """The panels at the right: the decision, events, preemptions and their cost, a request of one's own."""
+    return f"""
 .bs-scroll {{ overflow-y: auto; overflow-x: hidden; font-size: 12.5px; line-height: 17px; }}
 .bs-dict code {{ display: block; font-size: 12.5px; line-height: 20px; background: {c.panel}; color: {c.ink};
   padding: 0 8px; border: solid {c.panel}; border-width: 5px 0; box-sizing: border-box;
@@ -78,14 +120,30 @@ div.bs-row.bs-small {{ gap: 4px; }}
   overflow-wrap: anywhere; }}
 .bs-events .bs-when {{ color: {c.muted}; margin: 4px 0 2px; font-size: 11.5px; border-top: 1px solid {c.grid}; }}
 .bs-events .bs-e-preempted {{ color: {c.red}; }} .bs-events .bs-e-policy_changed {{ color: {c.accent}; }}
+.bs-costs {{ font-size: 12px; line-height: 16px; height: 74px; overflow: hidden; }}
+.bs-costs .bs-stack {{ height: 8px; margin: 3px 0 4px; border-radius: 3px; overflow: hidden; background: {c.grid}; }}
+.bs-costs .bs-stack div {{ height: 8px; }}
+.bs-costs > i {{ display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 6px; }}
 .bs-prompt {{ font-size: 12px; color: {c.muted}; max-height: 34px; overflow: hidden; overflow-wrap: anywhere; }}
 .bs-now {{ font-size: 12.5px; line-height: 17px; color: {c.amber}; }}
 .bs-text {{ font-size: 14px; line-height: 20px; white-space: pre-wrap; overflow-wrap: anywhere; padding-top: 4px; }}
+.bs-preset {{ font-size: 12.5px; line-height: 17px; }}
+.bs-preset p {{ margin: 0 0 5px; }} .bs-source {{ color: {c.muted}; font-size: 11.5px; line-height: 15px; }}
+.bs-preset .bs-table {{ font-size: 12px; }} .bs-preset td {{ overflow-wrap: anywhere; }}
 .bs-table {{ border-collapse: collapse; font-size: 13px; width: 100%; }}
 .bs-table th {{ text-align: left; color: {c.muted}; font-weight: 500; }}
-.bs-table th, .bs-table td {{ padding: 2px 10px 2px 0; border-bottom: 1px solid {c.grid}; vertical-align: top; }}
-@media (prefers-reduced-motion: reduce) {{ * {{ transition: none !important; animation: none !important; }} }}
-</style>"""
+.bs-table th, .bs-table td {{ padding: 2px 10px 2px 0; border-bottom: 1px solid {c.grid}; vertical-align: top; }}"""
+
+
+@cache
+def sheet(theme_name: str) -> str:
+    """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
+    c = THEMES[theme_name]
+    ours = ("strip", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table", "quiet")
+    named = ", ".join(f".bs-{name}" for name in (*ours, "head", "text", "prompt", "costs", "preset"))
+    base = f"{named} {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}"
+    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c))
+    return f"<style>{''.join(parts)}</style>"
 
 
 def frozen_sheet(frozen: bool) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from typing import Final
 
 from dashboard.i18n import N_, Translate
+from dashboard.refusals import refusal_words
+from dashboard.values import value_words
 from scheduler import SchedulerPolicy, StepEvent, WaitingRow
 
 DEFER_SHORT: Final = {
@@ -21,6 +22,9 @@ DEFER_SHORT: Final = {
     "allocator_fragmented": N_("fragmented"),
 }
 """A reason in at most three words, for a row of the queue."""
+
+MEMORY_REASONS: Final = frozenset({"kv_capacity", "watermark", "allocator_fragmented"})
+"""Reasons that are told by the blocks needed and free."""
 
 DEFER_SENTENCE: Final = {
     "token_budget": N_("{id} waits: the token budget of this iteration is used up ({budget_left} left)."),
@@ -55,8 +59,11 @@ EVENT_SENTENCE: Final = {
         "{id} evicted for {for_request_id} (rule: {rule}): {freed_blocks} blocks freed, {recompute_tokens} "
         "tokens to recompute."
     ),
-    ("swapped_out", ""): N_("{id} moved out to host memory."),
-    ("swapped_in", ""): N_("{id} moved back from host memory."),
+    ("preempted", "requested"): N_(
+        "{id} evicted by hand: {freed_blocks} blocks freed, {recompute_tokens} tokens to recompute."
+    ),
+    ("swapped_out", ""): N_("{id}: {num_blocks} blocks moved out to the host pool, {host_free_blocks} are free there."),
+    ("swapped_in", ""): N_("{id}: {num_blocks} blocks moved back from the host pool, nothing is computed again."),
     ("finished", "length"): N_("{id} finished: {num_output_tokens} tokens, the length it asked for."),
     ("finished", "stop"): N_("{id} finished: {num_output_tokens} tokens, then the model ended its answer."),
     ("finished", ""): N_("{id} finished: {num_output_tokens} tokens."),
@@ -67,11 +74,29 @@ EVENT_SENTENCE: Final = {
 }  # fmt: skip
 """(kind, reason) to template; the reason "" stands for every reason that has no template of its own."""
 
-GAVE_UP: Final = N_(
-    "{id} gave up its own blocks: it is the next the rule evicts (rule: {rule}). {freed_blocks} blocks freed, "
-    "{recompute_tokens} tokens to recompute."
-)
-"""A preemption whose victim is the request that needed the room."""
+EVICTED: Final = {
+    "own": N_(
+        "{id} gave up its own blocks: it is the next the rule evicts (rule: {rule}). {freed_blocks} blocks freed, "
+        "{recompute_tokens} tokens to recompute."
+    ),
+    "swap": N_(
+        "{id} evicted for {for_request_id} (rule: {rule}): {freed_blocks} blocks freed, {moved_blocks} copied to the "
+        "host."
+    ),
+    "swap own": N_(
+        "{id} gave up its own blocks (rule: {rule}): {freed_blocks} freed, {moved_blocks} copied to the host."
+    ),
+    "swap requested": N_("{id} evicted by hand: {freed_blocks} blocks freed, {moved_blocks} copied to the host."),
+    "full": N_(
+        "{id} evicted for {for_request_id} (rule: {rule}): {freed_blocks} blocks freed; the host pool has only "
+        "{host_free_blocks} free, so {recompute_tokens} tokens to recompute."
+    ),
+}  # fmt: skip
+"""Preemptions that read differently: the victim is the request that needed the room, its blocks are copied, or were to
+be copied and found no room."""
+
+OWN_REFUSED: Final = N_("{name} ({file}) was refused: {fault}. {instead} decided in its place.")
+"""A policy of one's own proposed what breaks a rule."""
 
 QUIET: Final = frozenset({"deferred", "queued"})
 """Kinds left out of the list of a step: they repeat what the queue shows."""
@@ -86,37 +111,56 @@ def _number(value: object) -> object:
     return f"{value:.1f}" if isinstance(value, float) else value
 
 
+def _template(event: StepEvent) -> str:
+    if event.kind == "deferred":
+        return DEFER_SENTENCE.get(event.reason, N_("{id} waits: {reason}."))
+    if event.kind == "policy_refused" and "file" in event.numbers:
+        return OWN_REFUSED
+    if event.kind == "preempted":
+        numbers = event.numbers
+        by_hand, own = event.reason == "requested", numbers.get("for_request_id") == event.request_id
+        if numbers.get("mode") == "swap":
+            return EVICTED["swap requested" if by_hand else "swap own" if own else "swap"]
+        if not by_hand and (own or "host_free_blocks" in numbers):
+            return EVICTED["own" if own else "full"]
+    fallback = EVENT_SENTENCE.get((event.kind, ""), "{id}: {kind} {reason}")
+    return EVENT_SENTENCE.get((event.kind, event.reason), fallback)
+
+
 def event_words(event: StepEvent, t: Translate) -> str:
     """One plain sentence for an event, with its numbers; not escaped."""
     values = _Numbers({name: _number(value) for name, value in event.numbers.items()})
-    if event.kind == "deferred":
-        template = DEFER_SENTENCE.get(event.reason, N_("{id} waits: {reason}."))
-    else:
-        fallback = EVENT_SENTENCE.get((event.kind, ""), "{id}: {kind} {reason}")
-        template = EVENT_SENTENCE.get((event.kind, event.reason), fallback)
-    if event.kind == "preempted" and event.numbers.get("for_request_id") == event.request_id:
-        template = GAVE_UP
-    values.update(id=event.request_id, reason=event.reason, rule=event.reason, kind=event.kind)
-    if event.kind == "rejected":
+    values.update(id=event.request_id, reason=event.reason, rule=value_words(event.reason, t), kind=event.kind)
+    if event.kind in ("rejected", "policy_refused"):
         values["reason"] = refusal_words(event.reason, t)
     values["changes"] = "; ".join(f"{k} {v}" for k, v in event.numbers.items() if k != "version")
+    if "file" in values:
+        values["fault"] = event.reason.removeprefix(f"{values['field']} {values['name']} ({values['file']}): ")
+        values["fault"] = str(values["fault"]).removesuffix(f"; {values['instead']} decides in this step")
     if not values.get("for_request_id"):
         values["for_request_id"] = t("another request")
-    return t(template).format_map(values)
+    return t(_template(event)).format_map(values)
+
+
+HELD_BY: Final = N_("{blocked_by} holds most blocks.")
+FITS_PAGED: Final = N_("Under paged it would fit now.")
 
 
 def waiting_words(row: WaitingRow, t: Translate, budget_left: int = 0) -> str:
-    """Why the request of a queue row does not run, as a sentence; not escaped."""
+    """Why the request of a queue row does not run: what it needs, what is free, who is in its way; not escaped."""
     template = DEFER_SENTENCE.get(row.reason)
     if template is None:
         return t("{id} is next.", id=row.request_id)
-    return t(template).format(
+    text = t(template).format(
         id=row.request_id,
         needed_blocks=row.needed_blocks,
         free_blocks=row.free_blocks,
         blocked_by=row.blocked_by or t("another request"),
         budget_left=budget_left,
     )
+    if row.reason in MEMORY_REASONS and row.blocked_by:
+        text += " " + t(HELD_BY, blocked_by=row.blocked_by)
+    return f"{text} {t(FITS_PAGED)}" if row.fits_paged else text
 
 
 def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
@@ -126,46 +170,25 @@ def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
     else:
         parts = [t("continuous batching"), t("at most {n} requests", n=policy.max_num_seqs)]
     parts.append(t("{n} tokens per iteration", n=policy.max_num_batched_tokens))
-    parts.append(policy.admission_order)
+    parts.append(value_words(policy.admission_order, t))
     if not policy.enable_chunked_prefill:
         parts.append(t("prompts whole"))
     elif policy.long_prefill_token_threshold:
         parts.append(t("chunks of at most {n}", n=policy.long_prefill_token_threshold))
-    parts.append(policy.prefill_mix)
+    parts.append(value_words(policy.prefill_mix, t))
     if policy.preemption_mode == "never":
         parts.append(t("evict nobody"))
     else:
-        parts.append(t("evict {rule}", rule=policy.preemption_victim))
+        parts.append(t("evict {rule}", rule=value_words(policy.preemption_victim, t)))
+    if policy.preemption_mode == "swap":
+        parts.append(value_words("swap", t))
+    if policy.allocation != "paged":
+        parts.append(value_words(policy.allocation, t))
+    if policy.enable_prefix_caching:
+        parts.append(t("prefix caching"))
     if policy.kv_block_limit is not None:
         parts.append(t("at most {n} KV blocks", n=policy.kv_block_limit))
     return " · ".join(parts)
-
-
-def policy_diff(old: SchedulerPolicy, new: SchedulerPolicy) -> list[tuple[str, object, object]]:
-    """(field, old value, new value) of every field that differs, the version left out."""
-    names = [f.name for f in fields(SchedulerPolicy) if f.name != "version"]
-    return [(n, getattr(old, n), getattr(new, n)) for n in names if getattr(old, n) != getattr(new, n)]
-
-
-REFUSALS: Final = (
-    (
-        r"prompt_token_ids has (?P<n>\d+) tokens, at most (?P<max>\d+) leave room .*",
-        N_("the prompt has {n} tokens; at most {max} fit"),
-    ),
-    (r"prompt_token_ids is empty, .*", N_("the prompt is empty; at least one token is needed")),
-    (r"(?P<field>\w+) is (?P<value>.+), expected (?P<wanted>.+)", N_("{field} is {value}; {wanted} is needed")),
-)
-"""What the scheduler says of a request it refuses, as (pattern, plain words); anything else is shown as it came."""
-
-
-def refusal_words(reason: str, t: Translate) -> str:
-    """Why a request was refused, for a reader who did not write the scheduler; not escaped."""
-    for pattern, words in REFUSALS:
-        match = re.fullmatch(pattern, reason)
-        if match:
-            values = {k: f"{int(v):,}" if v.isdecimal() else v for k, v in match.groupdict().items()}
-            return t(words, **values)
-    return reason
 
 
 SINGLE_WORDS: Final = (

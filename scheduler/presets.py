@@ -51,7 +51,7 @@ PRESET_NOTES: Final[dict[str, PresetNote]] = {
         "SOSP 2023, section 6.1.",
     ),
     "vllm-v0": PresetNote(
-        "Whole prompts first, and a step is either prefill or decode: quick first tokens, stalled decodes.",
+        "Whole prompts first, and an iteration is either prefill or decode: quick first tokens, stalled decodes.",
         "vLLM before 0.8, vllm/core/scheduler.py, chunked prefill off, watermark 0.01.",
     ),
     "vllm-v1": PresetNote(

@@ -1,95 +1,126 @@
 """The KV block map: one square a block, colour and letter of its owner, filled as far as tokens are computed.
 
-The owner shows in every state: letter, edge and a tint of the hue; a line below marks what this step wrote.
+What a square looks like, by state; no two differ by colour alone:
+    owned, tokens in it    edge, tint and letter of the owner, filled from below; a line below = written just now
+    owned, still empty     dashed edge, pale letter: reserved
+    shared                 filled with ink, the number of its owners instead of a letter
+    free                   a faint outline; cached: a small square within; unusable by the allocator: a cross;
+                           locked by ``kv_block_limit``: a stroke on grey
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import altair as alt
 
-from dashboard.charts.parts import HUE, INK_ON, data, number, raw
+from dashboard.block_squares import ASPECT, CACHED, LOCKED, UNUSABLE, MapGeometry
+from dashboard.charts.parts import HUE, INK_ON, data, number, raw, veil
 from dashboard.charts.theme import Theme
+from dashboard.i18n import Translate
 from dashboard.identity import LETTERS
-from dashboard.state_tables import ASPECT, MapGeometry
 
-HEIGHT = 188
-LETTER_MAX_CELLS = 520
+HEIGHT: Final = 188
+LETTER_MAX_CELLS: Final = 520
 """Above this many squares a letter no longer fits into one."""
 
 
-def _channel(field: str, top: float, reverse: bool = False) -> dict[str, Any]:
-    scale = {"domain": [0, top], "nice": False, "reverse": reverse}
-    return {"field": field, "type": "quantitative", "axis": None, "scale": scale}
+class _Squares:
+    """Places the squares of one geometry and draws them in their states."""
 
+    def __init__(self, theme: Theme, geometry: MapGeometry, t: Translate) -> None:
+        self._theme = theme
+        self._cells = geometry.cells
+        self._t = t
+        columns, rows = geometry.columns, geometry.rows
+        self._x = self._channel("x", max(columns, rows * ASPECT))
+        self._y = self._channel("y", max(rows, columns / ASPECT), reverse=True)
+        self._place = {
+            "x": f"datum.c % {columns} + 0.05",
+            "x2": f"datum.c % {columns} + 0.95",
+            "y": f"floor(datum.c / {columns}) + 0.06",
+            "y2": f"floor(datum.c / {columns}) + 0.94",
+        }
 
-def block_map(theme: Theme, geometry: MapGeometry) -> dict[str, Any]:
-    """Data sets: blocks, chosen, veil. Block ids run along the rows, in physical order."""
-    columns = geometry.columns
-    x = _channel("x", max(columns, geometry.rows * ASPECT))
-    y = _channel("y", max(geometry.rows, columns / ASPECT), reverse=True)
-    place = {
-        "x": f"datum.c % {columns} + 0.05",
-        "x2": f"datum.c % {columns} + 0.95",
-        "y": f"floor(datum.c / {columns}) + 0.06",
-        "y2": f"floor(datum.c / {columns}) + 0.94",
-        "top": f"floor(datum.c / {columns}) + 0.94 - 0.88 * datum.f / 16",
-        "xm": f"datum.c % {columns} + 0.5",
-        "ym": f"floor(datum.c / {columns}) + 0.53",
-    }
-    grid = (
-        alt.Chart(alt.sequence(0, geometry.cells, as_="c"))
-        .transform_calculate(**{k: v for k, v in place.items() if k != "top"})
-        .mark_rect(fillOpacity=0, stroke=theme.empty, strokeWidth=1)
-        .encode(x=x, x2="x2", y=y, y2="y2")
-    )
+    @staticmethod
+    def _channel(field: str, top: float, reverse: bool = False) -> dict[str, Any]:
+        scale = {"domain": [0, top], "nice": False, "reverse": reverse}
+        return {"field": field, "type": "quantitative", "axis": None, "scale": scale}
 
-    def squares(name: str) -> list[Any]:
-        owned = alt.Chart(data(name)).transform_filter("datum.m > -2").transform_calculate(
-            **place,
-            col=HUE,
-            ink=f"datum.f < 14 ? I : ({INK_ON})",
+    def _box(self, low: str = "y", high: str = "y2") -> dict[str, Any]:
+        return {"x": self._x, "x2": "x2", "y": {**self._y, "field": low}, "y2": high}
+
+    def grid(self) -> Any:
+        """The outline of every block."""
+        base = alt.Chart(alt.sequence(0, self._cells, as_="c")).transform_calculate(**self._place)
+        return base.mark_rect(fillOpacity=0, stroke=self._theme.empty, strokeWidth=1).encode(**self._box())
+
+    def free(self) -> list[Any]:
+        """Blocks nobody owns that are not simply free: cached, unusable, locked."""
+        theme = self._theme
+        inner = f"(datum.m == {CACHED} ? 0.25 : 0)"
+        place = {k: f"{v} {'-' if k.endswith('2') else '+'} {inner}" for k, v in self._place.items()}
+        base = alt.Chart(data("blocks")).transform_filter("datum.m < -1").transform_calculate(
+            **place, col=f"datum.m == {CACHED} ? {json.dumps(theme.padding)} : {json.dumps(theme.locked)}"
+        )  # fmt: skip
+        boxes = base.transform_filter(f"datum.m != {UNUSABLE}").mark_rect()
+        up = base.transform_filter(f"datum.m != {CACHED}").mark_rule(strokeWidth=1.2)
+        down = base.transform_filter(f"datum.m == {UNUSABLE}").mark_rule(strokeWidth=1.2, color=theme.muted)
+        stroke = {
+            "condition": {"test": f"datum.m == {LOCKED}", "value": theme.empty},
+            "value": theme.muted,
+        }
+        return [
+            boxes.encode(**self._box(), fill=raw("col")),
+            up.encode(**self._box("y2", "y"), color=stroke),
+            down.encode(**self._box()),
+        ]
+
+    def owned(self, name: str) -> list[Any]:
+        """Blocks of running requests, from the data set ``name``."""
+        theme, t = self._theme, self._t
+        base = alt.Chart(data(name)).transform_filter("datum.m > -2").transform_calculate(
+            **self._place,
+            top=f"{self._place['y2']} - 0.88 * datum.f / 16",
+            col=f"datum.n > 1 ? I : ({HUE})",
+            ink=f"datum.n > 1 ? B : datum.f < 14 ? I : ({INK_ON})",
             halo="datum.f < 14 ? 3 : 0",
             tint="datum.m > 7 ? 0 : 0.25",
-            fo="datum.m > 7 ? 0.22 : 1",
-            l=f"datum.m < 0 ? '' : {json.dumps(LETTERS)}[datum.m]",
+            fo="datum.m > 7 && datum.n < 2 ? 0.22 : 1",
+            lo="datum.f == 0 ? 0.6 : 1",
+            l=f"datum.n > 1 ? '' + datum.n : datum.m < 0 ? '' : {json.dumps(LETTERS)}[datum.m]",
             line="datum.t ? 2.5 : 0",
         )  # fmt: skip
-        tooltip = [alt.Tooltip("c:Q", title="block - 1"), alt.Tooltip("f:Q", title="filled / 16")]
-        fill = owned.mark_rect().encode(
-            x=x, x2="x2", y={**y, "field": "top"}, y2="y2", fill=raw("col"), fillOpacity=number("fo"), tooltip=tooltip
-        )
-        edge = owned.mark_rect(strokeWidth=1.5).encode(
-            x=x, x2="x2", y=y, y2="y2", fill=raw("col"), fillOpacity=number("tint"), stroke=raw("col")
-        )
-        written = owned.mark_rule(color=theme.ink).encode(
-            x=x, x2="x2", y={**y, "field": "y2"}, strokeWidth=number("line")
-        )
-        if geometry.cells > LETTER_MAX_CELLS:
-            return [edge, fill, written]
-        letters = owned.mark_text(fontSize=13 if geometry.cells <= 300 else 11, fontWeight=700, baseline="middle")
-        at: dict[str, Any] = {"x": {**x, "field": "xm"}, "y": {**y, "field": "ym"}, "text": "l:N"}
-        outline = letters.encode(**at, color=raw("ink"), stroke={"value": theme.background}, strokeWidth=number("halo"))
-        return [edge, fill, written, outline, letters.encode(**at, color=raw("ink"))]
+        tooltip = [
+            alt.Tooltip("c:Q", title=t("block - 1")),
+            alt.Tooltip("f:Q", title=t("filled / 16")),
+            alt.Tooltip("n:Q", title=t("owners")),
+        ]
+        fill = base.mark_rect().encode(**self._box("top"), fill=raw("col"), fillOpacity=number("fo"), tooltip=tooltip)
+        edge = base.transform_filter("datum.f > 0").mark_rect(strokeWidth=1.5)
+        edge = edge.encode(**self._box(), fill=raw("col"), fillOpacity=number("tint"), stroke=raw("col"))
+        reserved = base.transform_filter("datum.f == 0").mark_rect(fillOpacity=0, strokeWidth=1.5, strokeDash=[3, 2])
+        reserved = reserved.encode(**self._box(), stroke=raw("col"))
+        written = base.mark_rule(color=theme.ink).encode(**self._box("y2"), strokeWidth=number("line"))
+        return [edge, reserved, fill, written, *self._letters(base)]
 
-    locked = alt.Chart(data("blocks")).transform_filter("datum.m == -2").transform_calculate(**place)
-    cross = locked.mark_rect(fill=theme.locked, stroke=theme.empty, strokeDash=[2, 2])
-    slash = locked.mark_rule(color=theme.empty, strokeWidth=1)
-    veil = (
-        alt.Chart(data("veil"))
-        .mark_rect(color=theme.background, opacity=0.72)
-        .encode(x={"value": 0}, x2={"value": "width"}, y={"value": 0}, y2={"value": "height"})
-    )
-    layers = [
-        grid,
-        cross.encode(x=x, x2="x2", y=y, y2="y2"),
-        slash.encode(x=x, x2="x2", y={**y, "field": "y2"}, y2="y"),
-    ]
-    spec: dict[str, Any] = (
-        alt.layer(*layers, *squares("blocks"), veil, *squares("chosen"))
-        .properties(height=HEIGHT)
-        .to_dict(validate=False)
-    )
+    def _letters(self, base: Any) -> list[Any]:
+        if self._cells > LETTER_MAX_CELLS:
+            return []
+        size = 13 if self._cells <= 300 else 11
+        middle = base.transform_calculate(xm="datum.x + 0.45", ym="datum.y + 0.47")
+        letters = middle.mark_text(fontSize=size, fontWeight=700, baseline="middle").encode(
+            x={**self._x, "field": "xm"}, y={**self._y, "field": "ym"}, text="l:N", color=raw("ink"),
+            opacity=number("lo"),
+        )  # fmt: skip
+        outline = letters.encode(stroke={"value": self._theme.background}, strokeWidth=number("halo"))
+        return [outline, letters]
+
+
+def block_map(theme: Theme, geometry: MapGeometry, t: Translate) -> dict[str, Any]:
+    """Data sets: blocks, chosen, veil. Block ids run along the rows, in physical order."""
+    squares = _Squares(theme, geometry, t)
+    layers = [squares.grid(), *squares.free(), *squares.owned("blocks"), veil(theme), *squares.owned("chosen")]
+    spec: dict[str, Any] = alt.layer(*layers).properties(height=HEIGHT).to_dict(validate=False)
     return spec

@@ -42,16 +42,37 @@ def number(field: str) -> dict[str, Any]:
 
 
 def slim(spec: Any) -> Any:
-    """The same chart in fewer bytes: no hidden x axes, which config hides already; neighbours share transforms."""
+    """The same chart in fewer bytes: no hidden x axes, which config hides already; a scale is stated by the first layer
+    that uses it, and neighbours share transforms."""
     if isinstance(spec, list):
         return [slim(v) for v in spec]
     if not isinstance(spec, dict):
         return spec
+    if "layer" in spec:
+        spec = {**spec, "layer": _stated_once(spec["layer"], {})}
     out = {k: slim(v) for k, v in spec.items()}
     if isinstance(out.get("x"), dict) and "axis" in out["x"] and out["x"]["axis"] is None:
         out["x"] = {k: v for k, v in out["x"].items() if k != "axis"}
     if "layer" in out:
         out["layer"] = _grouped(out["layer"])
+    return out
+
+
+def _stated_once(layers: list[dict[str, Any]], stated: dict[str, Any]) -> list[dict[str, Any]]:
+    """The layers of one panel, which share their scales; ``stated``: scale by channel of the layers so far."""
+    out = []
+    for layer in layers:
+        change: dict[str, Any] = {}
+        if "layer" in layer:
+            change["layer"] = _stated_once(layer["layer"], stated)
+        if "encoding" in layer:
+            encoding = dict(layer["encoding"])
+            for channel in ("x", "y"):
+                scale = encoding.get(channel, {}).get("scale")
+                if scale and stated.setdefault(channel, scale) == scale and stated[channel] is not scale:
+                    encoding[channel] = {k: v for k, v in encoding[channel].items() if k != "scale"}
+            change["encoding"] = encoding
+        out.append({**layer, **change})
     return out
 
 
@@ -77,6 +98,12 @@ def _grouped(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def exact(**extra: Any) -> dict[str, Any]:
-    """Scale that covers exactly the data."""
-    return {"zero": False, "nice": False, **extra}
+def from_row(name: str, field: str, default: float) -> dict[str, str]:
+    """A value of the only row of a data set, as the end of a scale's domain; ``default`` before the data are there."""
+    return {"expr": f"(data('{name}')[0]||{{}}).{field}||{default:g}"}
+
+
+def veil(theme: Theme) -> Any:
+    """Dims all that lies below it while a request is singled out (data set "veil": one row, or none)."""
+    mark = alt.Chart(data("veil")).mark_rect(color=theme.background, opacity=0.72)
+    return mark.encode(x={"value": 0}, x2={"value": "width"}, y={"value": 0}, y2={"value": "height"})

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from dashboard.block_squares import MapGeometry
 from dashboard.charts.flow import queue, running
 from dashboard.charts.memory import block_map
 from dashboard.charts.parts import params, slim
 from dashboard.charts.theme import THEMES, Theme, config
 from dashboard.charts.timeline import timeline
 from dashboard.i18n import translator
-from dashboard.state_tables import MapGeometry
 
 _altair = threading.Lock()
 
@@ -36,7 +36,7 @@ def _specs(theme_name: str, language: str, geometry: MapGeometry, drawn_by: str)
     built = {
         "queue": queue(theme, t),
         "running": running(theme, t),
-        "map": block_map(theme, geometry),
+        "map": block_map(theme, geometry, t),
         "time": timeline(theme, t),
     }
     return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}

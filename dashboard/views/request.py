@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
+from dashboard.refusals import refusal_words
 from dashboard.views.markup import chip, esc
-from dashboard.words import refusal_words, waiting_words
+from dashboard.words import waiting_words
 from model_runner.views import RequestView
 from scheduler import RunningRow, StepSnapshot
 

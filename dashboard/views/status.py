@@ -67,14 +67,14 @@ def pill(state: ClientState, t: Translate) -> str:
 
 
 def in_force(marks: tuple[Mark, ...], version: int, run_id: str, t: Translate) -> str:
-    """ "policy v7 since step 1,204"; steps are those of the run ``run_id``, so an older policy is said to be in force
-    since the restart."""
+    """ "policy v7 since iteration 1,204"; iterations are those of the run ``run_id``, so an older policy is said to be
+    in force since the restart."""
     since = next((m for m in reversed(marks) if m.kind == "policy" and m.version == version), None)
     if since is None:
         return t("policy v{version}", version=version)
     if since.run_id != run_id:
         return t("policy v{version} since the restart", version=version)
-    return t("policy v{version} since step {step}", version=version, step=f"{since.step_id:,}")
+    return t("policy v{version} since iteration {step}", version=version, step=f"{since.step_id:,}")
 
 
 def strip(
@@ -107,6 +107,9 @@ def strip(
         notes.insert(0, esc(t("restarted, before iteration 1; the charts show the run before")))
     if state.restarts:
         notes.append(esc(t("restarts: {n}", n=state.restarts)))
+    refused = snapshot.step.totals.refused_proposals
+    if refused:
+        notes.append(esc(t("proposals of own policies refused: {n}", n=f"{refused:,}")))
     return (
         f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>'
         f'<div class="bs-row bs-small">{esc(policy_words(policy, t))}</div>'

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dashboard.charts.theme import Theme
-from dashboard.evictions import Eviction
 from dashboard.history import StepFacts
 from dashboard.i18n import Translate
-from dashboard.views.markup import chip, esc, scroll
+from dashboard.views.markup import chip, esc
 from dashboard.words import QUIET, event_words, waiting_words
 from model_runner.messages import EngineSnapshot
 from scheduler import StepEvent, StepSnapshot
@@ -29,7 +28,7 @@ def decision(snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t
         parts.append(f"<span>{mark}{esc(request_id, 40)}: <b>{tokens}</b>{word}{extra}</span>")
     total = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
     head = t(
-        "step {step}: {total} of {budget} tokens, {ms} ms",
+        "iteration {step}: {total} of {budget} tokens, {ms} ms",
         step=f"{step.step_id:,}",
         total=total,
         budget=f"{step.policy.max_num_batched_tokens:,}",
@@ -52,7 +51,7 @@ def events(recent: list[StepSnapshot], marks: Mapping[str, int], theme: Theme, t
         if told:
             left -= len(told)
             items = "".join(_event(e, marks, theme, t) for e in told)
-            out.append(f'<li class="bs-when">{esc(t("step {step}", step=f"{step.step_id:,}"))}</li>{items}')
+            out.append(f'<li class="bs-when">{esc(t("iteration {step}", step=f"{step.step_id:,}"))}</li>{items}')
         if left <= 0:
             break
     return f'<ul class="bs-events">{"".join(out)}</ul>' if out else f'<p class="bs-quiet">{esc(t("no event yet"))}</p>'
@@ -81,39 +80,3 @@ def growth(facts: Sequence[StepFacts], t: Translate) -> str:
     if not first + 1 < middle < last - 1:
         return ""
     return t("{waiting} waiting: more arrives than is served (+{n})", waiting=waiting[-1], n=waiting[-1] - waiting[0])
-
-
-def preemptions(evictions: tuple[Eviction, ...], theme: Theme, t: Translate, height: int) -> str:
-    """Who was evicted, for whom, at what price, and when it came back; newest first."""
-    items = []
-    for e in evictions:
-        if e.back_step is not None:
-            away = e.away_s or 0.0
-            s = f"{1000 * away:.0f} ms" if away < 1 else f"{away:.1f} s"
-            back = t("back in step {step}, {s} later", step=f"{e.back_step:,}", s=s)
-        else:
-            back = t("ended before it came back") if e.ended else t("still waiting")
-        line = t(
-            "step {step}: {id} evicted for {other}",
-            step=f"{e.step_id:,}",
-            id=e.request_id,
-            other=e.for_request_id or t("another request"),
-        )
-        if e.for_request_id == e.request_id:
-            line = t(
-                "step {step}: {id} gave up its own blocks: it is the next the rule evicts",
-                step=f"{e.step_id:,}",
-                id=e.request_id,
-            )
-        price = t(
-            "{blocks} blocks freed, {tokens} tokens to recompute · rule {rule}",
-            blocks=e.freed_blocks,
-            tokens=f"{e.recompute_tokens:,}",
-            rule=e.rule,
-        )
-        mark = chip(e.mark, theme.hues, theme.on_hue)
-        items.append(f"<li>{mark}<b>{esc(line, 200)}</b><br>{esc(price)}<br>{esc(back)}</li>")
-    if not items:
-        words = t("No preemption so far. Lower the usable KV blocks until they run out, and watch who has to go.")
-        return scroll(f'<p class="bs-quiet">{esc(words)}</p>', height)
-    return scroll(f'<ul class="bs-events">{"".join(items)}</ul>', height)

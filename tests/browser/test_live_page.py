@@ -100,7 +100,7 @@ def test_a_control_is_echoed_by_version_and_leaves_a_rule_with_a_word(page):
     hold(page)
     old = version(page)
     slide(page, "max_num_batched_tokens", "ArrowLeft")
-    expect(page.get_by_text(re.compile(r"In force from step [\d,]+ as policy v"))).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text(re.compile(r"In force from iteration [\d,]+ as policy v"))).to_be_visible(timeout=WAIT_MS)
     wait_for(page, "v => +document.querySelector('#bs-version').dataset.version > v", old)
     word = page.locator("[data-testid=stVegaLiteChart] svg text", has_text=re.compile("max_num_batched_tokens"))
     expect(word.first).to_be_attached(timeout=WAIT_MS)

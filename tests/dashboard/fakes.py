@@ -12,7 +12,16 @@ from model_runner.config import RunnerConfig
 from model_runner.messages import SCHEMA_VERSION, EngineInfo, EngineSnapshot
 from model_runner.traffic import TrafficSpec
 from model_runner.views import ClientState, Mark, PolicyReply, RequestView, StepReply, SubmitOutcome
-from scheduler import AbortOutcome, Request, SamplingParams, Scheduler, SchedulerPolicy, StepResult, StepSnapshot
+from scheduler import (
+    AbortOutcome,
+    PreemptOutcome,
+    Request,
+    SamplingParams,
+    Scheduler,
+    SchedulerPolicy,
+    StepResult,
+    StepSnapshot,
+)
 
 
 class Clock:
@@ -98,6 +107,10 @@ class FakeClient:
             self._publish(snapshot)
         return self._history[-1].step
 
+    def show(self, step: StepSnapshot) -> None:
+        """Publish a hand-made snapshot as the newest."""
+        self._publish(step)
+
     def _publish(self, step: StepSnapshot) -> None:
         self._seq += 1
         for event in step.events:
@@ -130,6 +143,9 @@ class FakeClient:
 
     def abort(self, request_id: str | None = None) -> AbortOutcome:
         return self.scheduler.abort(request_id or "")
+
+    def preempt(self, request_id: str) -> PreemptOutcome:
+        return self.scheduler.preempt(request_id)
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyReply:
         outcome = self.scheduler.set_policy(policy)

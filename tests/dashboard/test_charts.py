@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from dashboard.block_squares import ASPECT, map_geometry
+from dashboard.charts.panels import BUDGET_HEIGHT, MEMORY_HEIGHT
 from dashboard.charts.specs import specs
-from dashboard.charts.timeline import BUDGET_HEIGHT
-from dashboard.state_tables import ASPECT, map_geometry
 
 THEMES = ["dark", "light"]
 NUMBERS = {"fillOpacity", "opacity", "strokeWidth", "size"}
@@ -78,3 +78,53 @@ def test_words_of_marks_are_put_into_the_readers_language():
     korean = [o["calculate"] for o in objects(specs("dark", "ko", map_geometry(48))["time"]) if "calculate" in o]
     assert any("burst of" in told and json.dumps("$1개 한꺼번에") in told for told in korean)
     assert "burst of" not in json.dumps(built("dark")["time"])
+
+
+def panels(chart: dict[str, Any]) -> list[dict[str, Any]]:
+    return chart.get("vconcat", [chart])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_position_scale_states_its_domain(theme):
+    """A scale that asks its layers for their extent warns of each one that is empty, and jumps when it fills."""
+    for name, chart in built(theme).items():
+        for panel in panels(chart):
+            for channel in ("x", "y"):
+                used = [o["encoding"].get(channel, {}) for o in objects(panel) if "encoding" in o]
+                scaled = [e for e in used if "field" in e and e.get("scale", {}) is not None]
+                stated = [e["scale"] for e in scaled if e.get("scale")]
+                inherited = channel == "x" and name == "time"
+                assert not scaled or inherited or all("domain" in scale for scale in stated), (name, channel)
+                assert not scaled or stated, (name, channel)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_prompt_that_is_half_computed_shows_no_output(theme):
+    (steps,) = [
+        o["transform"] for o in objects(built(theme)["running"]) if any("p3" in str(t) for t in o.get("transform", []))
+    ][:1]
+    ends = {t["as"]: t["calculate"] for t in steps if t.get("as") in ("p1", "p2", "p3")}
+
+    def tokens(name: str, computed: int, prompt: int) -> int:
+        inner = ends[name].split("min(1, ", 1)[1].split(" / datum.g", 1)[0]
+        values = {"min": min, "max": max, "c": computed, "p": prompt}
+        return int(eval(inner.replace("datum.", ""), {"__builtins__": {}}, values))
+
+    assert [tokens(name, 3, 10) for name in ("p1", "p2", "p3")] == [3, 10, 10], "output ends where the prompt ends"
+    assert [tokens(name, 14, 10) for name in ("p1", "p2", "p3")] == [10, 10, 14], "four tokens of output"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_wastes_of_the_memory_line_differ_by_texture_and_not_by_colour_alone(theme):
+    memory = next(p for p in built(theme)["time"]["vconcat"] if p["height"] == MEMORY_HEIGHT)
+    marks = [o["mark"] for o in objects(memory) if isinstance(o.get("mark"), dict)]
+    assert sum(m["type"] == "area" for m in marks) == 2, "tokens and unfilled"
+    rules = [m for m in marks if m["type"] == "rule" and m.get("strokeWidth") == 2]
+    assert sorted(bool(m.get("strokeDash")) for m in rules) == [False, True], "stripes and dots"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_states_of_a_block_differ_by_shape_and_not_by_colour_alone(theme):
+    marks = [o["mark"] for o in objects(built(theme)["map"]) if isinstance(o.get("mark"), dict)]
+    assert any(m["type"] == "rect" and m.get("strokeDash") for m in marks), "reserved"
+    assert sum(m["type"] == "rule" and m.get("strokeWidth") == 1.2 for m in marks) == 2, "locked and unusable"

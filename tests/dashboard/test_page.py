@@ -13,7 +13,7 @@ from dashboard import engine
 from dashboard.arrow import decode
 from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
-from scheduler import PRESETS, SchedulerPolicy
+from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
 
 MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
@@ -60,7 +60,7 @@ def test_the_page_draws_without_an_error_and_shows_the_snapshot(client):
     assert len(drawn["blocks"]["blocks"]["c"]) == step.num_used_blocks
     assert drawn["time"]["series"]["run"][-1] == len(step.running)
     assert drawn["time"]["series"]["kv"][-1] == pytest.approx(step.kv_cache_usage)
-    assert "step 3:" in html(at)
+    assert "iteration 3:" in html(at)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_control_puts_its_value_in_force_and_echoes_the_version(client, widget
     assert not at.exception
     assert getattr(client.policy, field) == value
     assert client.policy.version == 2
-    assert "In force from step 3 as policy v2" in at.success[0].value
+    assert "In force from iteration 3 as policy v2" in at.success[0].value
     assert field.replace("_", r"\_") in at.success[0].value
 
 
@@ -112,14 +112,30 @@ def test_a_refused_change_says_why_and_the_control_shows_the_truth(client, monke
     assert at.select_slider(key="policy.max_num_seqs").value == 4
 
 
+def test_a_preset_is_explained_and_compared_before_it_is_applied(client):
+    client.run(1)
+    before = client.policy
+    at = page()
+    at.selectbox(key="preset").set_value("sarathi").run()
+    assert client.policy == before, "looking changes nothing"
+    shown = html(at)
+    assert PRESET_NOTES["sarathi"].description in shown
+    assert "Sarathi-Serve, OSDI 2024" in shown
+    assert "<td><code>max_num_batched_tokens</code></td><td>16</td><td><b>64</b></td>" in shown
+    assert "<td><code>max_num_seqs</code></td><td>4</td><td><b>8</b></td>" in shown
+    assert "admission_order" not in shown.split("bs-preset")[-1]
+
+
 def test_a_preset_changes_the_decisions_but_not_pace_and_memory(client):
     client.set_policy(replace(client.policy, kv_block_limit=20, step_delay_ms=50.0))
     client.run(1)
     at = page()
     at.selectbox(key="preset").set_value("sarathi").run()
+    at.button(key="preset.apply").click().run()
     assert client.policy == replace(
         PRESETS["sarathi"], kv_block_limit=20, step_delay_ms=50.0, version=client.policy.version
     )
+    assert at.button(key="preset.apply").disabled, "nothing would change any more"
     at.button(key="undo.button").click().run()
     assert client.policy.max_num_batched_tokens == 16
 
@@ -191,6 +207,32 @@ def test_a_restart_is_asked_for_with_the_chosen_values_and_only_by_the_button(cl
     assert client.restarts == []
     next(b for b in at.button if b.label == "Restart the engine").click().run()
     assert [c.num_blocks for c in client.restarts] == [64]
+
+
+def test_the_host_pool_is_a_start_up_choice(client):
+    client.run(1)
+    at = page()
+    next(w for w in at.number_input if w.label == "Blocks in the host pool").set_value(7)
+    next(b for b in at.button if b.label == "Restart the engine").click().run()
+    assert [c.num_host_blocks for c in client.restarts] == [7]
+
+
+def test_a_running_request_is_evicted_by_hand_and_comes_back(client):
+    client.run(3)
+    at = page()
+    assert at.button(key="evict").disabled, "nobody is highlighted"
+    chosen = client.latest.step.running.request_id[-1]
+    at.selectbox(key="chosen").set_value(chosen).run()
+    assert at.button(key="evict").label == f"Evict {chosen} now"
+    at.button(key="evict").click().run()
+    step = client.run(1)
+    assert chosen in step.preempted
+    at.run()
+    assert f"{chosen} evicted by hand" in html(at)
+    client.run(20)
+    assert chosen in {record.request_id for s in client.history() for record in s.step.resumes}
+    at.run()
+    assert "1 came back" in html(at)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 from dataclasses import replace
 
@@ -14,18 +15,26 @@ import app
 from dashboard import engine
 from dashboard.charts.theme import DARK
 from dashboard.evictions import Eviction
+from dashboard.fields import CONTROLS
 from dashboard.i18n import translator
 from dashboard.live import shown_steps
 from dashboard.prompt import MAX_PROMPT
+from dashboard.refusals import refusal_words
 from dashboard.settings import MAX_BLOCKS, MAX_THREADS, SettingsError, from_environment
+from dashboard.values import GLOSS, value_words
 from dashboard.views import status, step
-from dashboard.words import event_words, refusal_words
+from dashboard.views.preemptions import preemptions
+from dashboard.words import ENGINE_MESSAGES, event_words
 from model_runner.views import ClientState
-from scheduler import Request, SamplingParams, StepEvent
+from scheduler import Request, SamplingParams, SchedulerPolicy, StepEvent, choices, problems
+from scheduler.policy import limit_problems
+from scheduler.registry import REGISTRIES
 from tests.dashboard.fakes import FakeClient, engine_with
+from tests.dashboard.messages import messages
 from tests.dashboard.test_page import html, page
 
 EN, KO = translator("en"), translator("ko")
+BUILT_IN = tuple(REGISTRIES)
 
 
 def test_a_text_too_long_is_not_sent_and_the_reader_is_told(monkeypatch):
@@ -57,7 +66,7 @@ def test_who_evicts_itself_gave_up_its_own_blocks():
     )  # fmt: skip
     assert "r5 gave up its own blocks" in event_words(own, EN)
     eviction = Eviction("run", 3, "r5", 0, "r5", "latest_arrival", 2, 9, 0.0, back_step=4, away_s=0.02)
-    shown = step.preemptions((eviction,), DARK, EN, 100)
+    shown = preemptions((eviction,), 64, DARK, EN, 100)
     assert "r5 gave up its own blocks" in shown
     assert "evicted for r5" not in shown
     assert "20 ms later" in shown
@@ -145,3 +154,43 @@ def test_a_restart_before_its_first_step_is_said():
     peek = structs.replace(client.latest, step=replace(client.latest.step, step_id=0))
     state = replace(client.state, restarts=1)
     assert "restarted, before iteration 1" in status.strip(state, peek, (), 1, EN)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("max_num_seqs", 0), ("kv_watermark", 1.0), ("kv_block_limit", 0), ("step_delay_ms", -1), ("batching", "no"),
+     ("admission_paused", 3)],
+)  # fmt: skip
+def test_a_refused_policy_is_told_in_korean_with_its_field_and_value(field, value):
+    (reason,) = problems(replace(SchedulerPolicy(), **{field: value}))
+    told = refusal_words(reason, KO)
+    assert field in told
+    assert str(value) in told
+    assert not re.search(r"expected|number|needed|True or", told), told
+
+
+def test_limits_that_contradict_each_other_are_told_in_korean():
+    policy = SchedulerPolicy(enable_chunked_prefill=False, max_num_batched_tokens=16)
+    (reason,) = limit_problems(policy, 256)
+    assert "255 토큰" in refusal_words(reason, KO)
+
+
+def test_a_value_keeps_its_code_word_and_has_a_korean_gloss():
+    assert value_words("paged", KO) == "paged (페이지 단위)"
+    assert value_words("paged", EN) == "paged"
+    assert value_words("somebodys_own", KO) == "somebodys_own"
+    assert set(GLOSS) >= {name for field in BUILT_IN for name in choices(field)}
+
+
+def test_every_named_value_is_explained_by_the_help_of_its_control():
+    fields = {c.field: c for c in CONTROLS if c.field in BUILT_IN}
+    assert set(fields) == set(BUILT_IN)
+    for field, control in fields.items():
+        assert all(re.search(rf"\b{name}\b", control.help) for name in choices(field)), field
+
+
+def test_english_prose_calls_an_iteration_an_iteration():
+    """step_id and single_step are names; a button may say Step. Nothing else on the page says step."""
+    commands = {"Step", "Single step", "Each iteration waits for the step button (key N)."}
+    told = {m: re.sub(r"\{\w+\}", "", m) for m in messages() if m not in commands and m not in ENGINE_MESSAGES}
+    assert [m for m, words in told.items() if re.search(r"\bsteps?\b", words, re.I)] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard import lanes, state_tables
+from dashboard import block_squares, lanes, state_tables
 from dashboard.arrow import decode
 from dashboard.history import KIND_CODE, POINT_CODE
 from dashboard.hub import Hub, with_selection
@@ -43,19 +43,19 @@ def test_the_block_map_shows_each_owned_block_once_with_its_fill():
 def test_the_account_of_the_map_sums_and_locks_what_the_limit_takes_away():
     client = busy_client(kv_block_limit=12)
     step = client.run(5)
-    account = state_tables.account(step)
+    account = block_squares.account(step)
     assert account["used"] + account["free"] + account["locked"] == account["blocks"] == 32
-    cells = state_tables.block_cells(step, {})
-    assert sum(c.mark == state_tables.LOCKED for c in cells) == account["locked"] == 32 - max(12, step.num_used_blocks)
+    cells = block_squares.block_cells(step, {})
+    assert sum(c.mark == block_squares.LOCKED for c in cells) == account["locked"] == 32 - max(12, step.num_used_blocks)
 
 
 def test_above_the_cell_limit_squares_stand_for_several_blocks():
-    geometry = state_tables.map_geometry(16_384)
+    geometry = block_squares.map_geometry(16_384)
     assert geometry.blocks_per_cell == 8
     assert geometry.cells == 2048
     assert geometry.columns * geometry.rows >= geometry.cells
-    blocks = [state_tables.Block(i, 3, 16, False, "r") for i in range(8)] + [state_tables.Block(9, 1, 16, True, "q")]
-    few = state_tables.aggregate(blocks, 8)
+    blocks = [block_squares.Block(i, 3, 16, False, "r") for i in range(8)] + [block_squares.Block(9, 1, 16, True, "q")]
+    few = block_squares.aggregate(blocks, 8)
     assert [(b.cell, b.mark, b.fill, b.touched) for b in few] == [(0, 3, 16, False), (1, 1, 2, True)]
 
 
@@ -239,7 +239,7 @@ def test_labels_in_many_narrow_lanes_do_not_stand_upon_each_other():
 
 @pytest.mark.parametrize("blocks", [1, 12, 48, 64, 192, 500, 2048])
 def test_the_squares_of_the_map_are_as_large_as_the_area_allows(blocks):
-    geometry = state_tables.map_geometry(blocks)
+    geometry = block_squares.map_geometry(blocks)
     assert geometry.columns * (geometry.rows - 1) < blocks <= geometry.columns * geometry.rows
-    side = min(state_tables.ASPECT / geometry.columns, 1 / geometry.rows)
-    assert side**2 * blocks >= (0.6 if blocks > 12 else 0.3) * state_tables.ASPECT
+    side = min(block_squares.ASPECT / geometry.columns, 1 / geometry.rows)
+    assert side**2 * blocks >= (0.6 if blocks > 12 else 0.3) * block_squares.ASPECT

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from dashboard.block_squares import map_geometry
 from dashboard.fields import CONTROLS
 from dashboard.figures import ENOUGH_SAMPLES, FigureBook
 from dashboard.i18n import translator
-from dashboard.state_tables import map_geometry
 from dashboard.views import status, tiles
 from dashboard.views.memory_account import account_line
 from scheduler import SchedulerPolicy
@@ -86,7 +86,7 @@ def test_after_a_restart_the_policy_is_in_force_since_the_restart():
     client.run(3)
     client.set_policy(SchedulerPolicy(max_num_seqs=3))
     client.run(1)
-    assert status.in_force(client.marks, 2, "run-1", EN) == "policy v2 since step 4"
+    assert status.in_force(client.marks, 2, "run-1", EN) == "policy v2 since iteration 4"
     assert status.in_force(client.marks, 2, "run-2", EN) == "policy v2 since the restart"
 
 

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.block_squares import map_geometry
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import DARK, LIGHT, THEMES
 from dashboard.fields import controls, slider_steps
 from dashboard.figures import percentile
 from dashboard.i18n import translator
 from dashboard.settings import SettingsError, from_environment
-from dashboard.state_tables import map_geometry
 from dashboard.views import status, step, tiles
 from dashboard.views.markup import esc, plain
 from dashboard.views.memory_account import account_line
+from dashboard.views.preemptions import preemptions
 from dashboard.views.request import follow
 from dashboard.words import policy_words, waiting_words
 from model_runner.views import ClientState
@@ -62,13 +63,13 @@ def test_a_toy_model_is_named_with_the_one_command_that_helps():
     assert status.MODEL_COMMAND in status.notices(client.state, client.latest, "", EN)
 
 
-def test_the_strip_says_since_which_step_the_policy_is_in_force():
+def test_the_strip_says_since_which_iteration_the_policy_is_in_force():
     client = FakeClient()
     client.add("r0", 4, 9)
     client.run(3)
     client.set_policy(SchedulerPolicy(max_num_seqs=3))
     client.run(2)
-    assert "policy v2 since step 4" in status.strip(client.state, client.latest, client.marks, 1, EN)
+    assert "policy v2 since iteration 4" in status.strip(client.state, client.latest, client.marks, 1, EN)
 
 
 def test_text_of_requests_and_models_stays_text():
@@ -115,7 +116,7 @@ def test_the_list_of_preemptions_says_who_for_whom_at_what_price_and_when_it_was
     ]
     back = {e.request_id: e.step_id for s in client.history() for e in s.step.events if e.kind == "resumed"}
     assert frame.evictions[0].back_step == back[frame.evictions[0].request_id]
-    html = step.preemptions(tuple(frame.evictions), DARK, EN, 100)
+    html = preemptions(frame.evictions, 64, DARK, EN, 100)
     assert f"evicted for {frame.evictions[0].for_request_id}" in html
 
 
@@ -126,7 +127,9 @@ def test_the_head_of_the_queue_is_explained_with_its_numbers():
     now = client.run(1)
     row = now.waiting[0]
     assert row.reason == "kv_capacity"
-    assert waiting_words(row, EN) == f"r1 waits: needs {row.needed_blocks} blocks, {row.free_blocks} are free."
+    assert waiting_words(row, EN) == (
+        f"r1 waits: needs {row.needed_blocks} blocks, {row.free_blocks} are free. r0 holds most blocks."
+    )
     assert "r1 대기" in step.head_reason(now, KO)
 
 
