@@ -172,7 +172,7 @@ class RunnerClient:
     def observe(self, observer: Callable[[EngineSnapshot], None]) -> None:
         """Show every snapshot from now on to this function, on the client's thread, in order and each once.
 
-        It must be quick. One that raises is logged and goes on being called.
+        It must be quick. One that raises goes on being called; the log has its first error.
         """
         self._supervisor.observe(observer)
 

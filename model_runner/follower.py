@@ -35,6 +35,7 @@ class Follower:
         self.heard_at: float | None = None
         self.traffic: TrafficClock | None = None
         self.observers: tuple[Callable[[EngineSnapshot], None], ...] = ()
+        self._failed_observers: tuple[Callable[[EngineSnapshot], None], ...] = ()
         self._history = history
         self._journal = journal
         self._stall = StallWatch()
@@ -111,8 +112,10 @@ class Follower:
             try:
                 observer(snapshot)
             except Exception:
-                # Whoever merely looks must not end the thread that keeps the requests of all.
-                _log.exception("an observer failed at step %d", snapshot.step.step_id)
+                # Whoever merely looks must not end the thread that keeps the requests of all, nor flood the log.
+                if observer not in self._failed_observers:
+                    self._failed_observers = (*self._failed_observers, observer)
+                    _log.exception("an observer failed at step %d", snapshot.step.step_id)
 
     def advance_traffic(self) -> None:
         """Let the traffic's clock follow the engine's."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
 
 from model_runner.client import RunnerClient
 from model_runner.config import RunnerConfig
-from model_runner.errors import RunnerError
+from model_runner.errors import RunnerConfigError, RunnerError
 from model_runner.http.app import HttpApi
 from model_runner.http.settings import ApiSettings, from_environment
 from model_runner.traffic import TrafficSpec
@@ -22,40 +25,49 @@ from scheduler import PRESETS, SchedulerPolicy
 from scheduler.replay import policy_of, setting
 from scheduler.workload import WorkloadError
 
-GRACE_S = 3
-"""For answers under way when the server is told to end; with the client's own end it stays under 10 s."""
+GRACE_S = 2
+"""For answers under way when the server is told to end, then as much to tell their clients so."""
 LOOK_S = 0.1
+BACKLOG = 1024
 WAITING_PHASES = ("starting", "loading", "down", "restarting")
 
 
 class Service:
-    """Client, routes and server, living and ending together."""
+    """Client, routes and server, living and ending together. Raises RunnerConfigError when it cannot listen there."""
 
     def __init__(
         self, config: RunnerConfig, policy: SchedulerPolicy, settings: ApiSettings, host: str, port: int
     ) -> None:
+        self._socket = _listen(host, port)
         self._client = RunnerClient(config, policy, traffic=TrafficSpec(enabled=False))
         self._api = HttpApi()
         self._api.attach(self._client, settings)
         self._failure = ""
         app = Starlette(routes=list(self._api.routes), lifespan=self._lifespan)
-        self._server = uvicorn.Server(
+        self._server = _Server(
+            self._api,
             uvicorn.Config(
-                app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
-                timeout_graceful_shutdown=GRACE_S, limit_concurrency=2 * settings.max_open,
+                app, log_level="warning", access_log=False, server_header=False,
+                timeout_graceful_shutdown=2 * GRACE_S, limit_concurrency=2 * settings.max_open,
             )
         )  # fmt: skip
         self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def run(self) -> int:
         """Serve until a signal ends it; 0 = ended as asked, 2 = the runner could not start."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # The server puts its own in place while it runs, and raises the signal again for these when it has ended.
+            signal.signal(number, self._end)
         try:
-            self._server.run()
+            self._server.run([self._socket])
         finally:
             self._client.close()
         if self._failure:
             print(f"error: {self._failure}", file=sys.stderr)
         return 2 if self._failure or not self._server.started else 0
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._server.should_exit = True
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -81,6 +93,20 @@ class Service:
             print(f"{info.model} on {info.device}, {info.dtype}{note}: {self._address}/v1", flush=True)
 
 
+class _Server(uvicorn.Server):
+    """Gives the answers under way a moment before it ends them."""
+
+    def __init__(self, api: HttpApi, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._api = api
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, then wait for what is under way."""
+        timer = asyncio.get_running_loop().call_later(GRACE_S, self._api.stop)
+        await super().shutdown(sockets)
+        timer.cancel()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """0 = ended by a signal, 2 = a start-up choice is wrong or the runner could not start."""
     options = _parser().parse_args(argv)
@@ -101,6 +127,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return service.run()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise RunnerConfigError(f"--host {host} --port {port}: cannot listen there: {error.strerror}") from error
 
 
 def _port(text: str) -> int:

@@ -112,11 +112,18 @@ class Answer:
         self._wanted = wanted
         self._form = form
         self._send_timeout_s = send_timeout_s
+        self._generation: Generation | None = None
+
+    def stop(self) -> None:
+        """End the answer where it is, with an error: the server is shutting down."""
+        if self._generation is not None:
+            self._generation.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Generate and answer. The request ends in the engine when the client hangs up."""
         try:
             async with Generation(self._client, self._wanted, receive) as generation:
+                self._generation = generation
                 self._form.name(generation.request_id)
                 await generation.accepted()
                 if self._wanted.stream:

@@ -43,7 +43,7 @@ class HttpApi:
         self._client: RunnerClient | None = None
         self._settings = ApiSettings()
         self._metrics = Metrics()
-        self._num_open = 0
+        self._open: set[Answer] = set()
         self._started = int(time.time())
 
     def attach(self, client: RunnerClient, settings: ApiSettings) -> None:
@@ -55,7 +55,12 @@ class HttpApi:
     @property
     def num_open(self) -> int:
         """Answers under way."""
-        return self._num_open
+        return len(self._open)
+
+    def stop(self) -> None:
+        """End the answers under way with an error: the server is shutting down. Called in its loop."""
+        for answer in tuple(self._open):
+            answer.stop()
 
     @property
     def routes(self) -> list[Route]:
@@ -144,11 +149,11 @@ class HttpApi:
 
     def _counted(self, answer: Answer) -> ASGIApp:
         async def response(scope: Scope, receive: Receive, send: Send) -> None:
-            self._num_open += 1
+            self._open.add(answer)
             try:
                 await answer(scope, receive, send)
             finally:
-                self._num_open -= 1
+                self._open.discard(answer)
 
         return response
 
@@ -196,7 +201,7 @@ class HttpApi:
         latest = client.latest
         is_live = latest is not None and client.state.phase in LIVE_PHASES
         waiting = client.num_unfinished - (len(latest.step.running) if latest is not None and is_live else 0)
-        if waiting >= self._settings.max_queued or self._num_open >= self._settings.max_open:
+        if waiting >= self._settings.max_queued or self.num_open >= self._settings.max_open:
             self._metrics.refused()
             raise ApiError(
                 429, f"the queue is full: {waiting} requests wait, {self._settings.max_queued} may", code="queue_full",

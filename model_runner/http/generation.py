@@ -51,6 +51,7 @@ class Generation:
         self._woken = asyncio.Event()
         self._pending: deque[News] = deque()
         self._is_gone = False
+        self._is_stopped = False
         self._listener: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
         self.request_id = ""
@@ -78,6 +79,11 @@ class Generation:
         if self._watch is not None:
             self._client.unwatch(self._watch)
         self._client.abandon(self.request_id)
+
+    def stop(self) -> None:
+        """Whoever reads gets an ApiError instead of the rest: the server is shutting down. Called in its loop."""
+        self._is_stopped = True
+        self._woken.set()
 
     async def accepted(self) -> None:
         """Wait until the engine has taken the request in, so that its prompt's tokens are counted.
@@ -130,6 +136,8 @@ class Generation:
             self._woken.clear()
             if self._is_gone:
                 raise ClientGoneError
+            if self._is_stopped:
+                raise ApiError(503, "the server is shutting down", code="shutting_down")
             self._pending.extend(self._watch.take() if self._watch is not None else ())
 
     def _check_engine(self) -> None:

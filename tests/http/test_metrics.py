@@ -1,0 +1,238 @@
+"""/metrics against Prometheus' own parser, vLLM's names and buckets, and what the snapshots themselves add up to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from model_runner.http.metrics import Metrics
+from model_runner.messages import Abort, SetPolicy, Submit
+from scheduler import SamplingParams, SchedulerPolicy
+from tests.http.serving import ScriptedClient, post, wait_until
+from tests.process.fakes import Bench
+
+VLLM_HISTOGRAMS = {
+    "vllm:time_to_first_token_seconds": (
+        "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0 160.0 640.0 2560.0"
+    ),
+    "vllm:inter_token_latency_seconds": (
+        "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0"
+    ),
+    "vllm:e2e_request_latency_seconds": (
+        "0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 1920.0 7680.0"
+    ),
+    "vllm:iteration_tokens_total": "1.0 8.0 16.0 32.0 64.0 128.0 256.0 512.0 1024.0 2048.0 4096.0 8192.0 16384.0",
+    "vllm:request_num_preemptions": "1.0 2.0 3.0 4.0 5.0 10.0 20.0",
+    "vllm:request_prompt_tokens": "1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0",
+}
+"""Bounds as vLLM 0.32 prints them, with max_model_len 200."""
+SAME_BUCKETS = {
+    "vllm:request_time_per_output_token_seconds": "vllm:inter_token_latency_seconds",
+    "vllm:request_queue_time_seconds": "vllm:e2e_request_latency_seconds",
+    "vllm:request_prefill_time_seconds": "vllm:e2e_request_latency_seconds",
+    "vllm:request_decode_time_seconds": "vllm:e2e_request_latency_seconds",
+    "vllm:request_inference_time_seconds": "vllm:e2e_request_latency_seconds",
+    "vllm:request_generation_tokens": "vllm:request_prompt_tokens",
+    "vllm:request_prefill_kv_computed_tokens": "vllm:request_prompt_tokens",
+}
+VLLM_COUNTERS = {
+    "vllm:num_preemptions", "vllm:prompt_tokens", "vllm:generation_tokens", "vllm:prefix_cache_queries",
+    "vllm:prefix_cache_hits", "vllm:request_success", "vllm:admission_rejections",
+}  # fmt: skip
+VLLM_GAUGES = {
+    "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason",
+    "vllm:kv_cache_usage_perc", "vllm:cache_config_info",
+}  # fmt: skip
+
+
+def parsed(page: bytes) -> dict[str, dict[tuple[str, ...], float]]:
+    """Sample name -> values of its labels, without model and engine -> value. ``_created`` left out."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(page.decode()):
+        for sample in family.samples:
+            own = tuple(value for name, value in sample.labels.items() if name not in ("model_name", "engine"))
+            if not sample.name.endswith("_created"):
+                found.setdefault(sample.name, {})[own] = sample.value
+    return found
+
+
+def value(page: bytes, name: str, *labels: str) -> float:
+    return parsed(page)[name][labels]
+
+
+def client_after(snapshots, unfinished=0) -> ScriptedClient:
+    client = ScriptedClient(unfinished=unfinished)
+    client.latest = snapshots[-1]
+    return client
+
+
+def counted(snapshots) -> tuple[Metrics, bytes]:
+    metrics = Metrics()
+    for snapshot in snapshots:
+        metrics.take(snapshot)
+    return metrics, metrics.page(client_after(snapshots))
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Bench:
+    """Two slots, and a pool too small for both: queueing, preemption, an abort, a refusal."""
+    bench = Bench(SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=8), num_blocks=8, block_size=4)
+    for index in range(6):
+        sampling = SamplingParams(max_tokens=8 + index, ignore_eos=True)
+        bench.transport.send(Submit(index, f"r{index}", sampling, prompt_token_ids=tuple(range(1, 8 + index))))
+    bench.transport.send(Submit(8, "too long", SamplingParams(max_tokens=2), prompt_token_ids=tuple(range(1, 60))))
+    bench.turns(30)
+    bench.transport.send(Abort(9, "r5"))
+    bench.run_for(4.0)
+    assert not bench.scheduler.has_unfinished
+    return bench
+
+
+def records(bench: Bench):
+    return [record for snapshot in bench.published for record in snapshot.step.records]
+
+
+def test_before_the_first_snapshot_there_is_an_empty_page():
+    assert Metrics().page(ScriptedClient()) == b""
+
+
+def test_names_kinds_and_buckets_are_vllms(crowded):
+    _, page = counted(crowded.published)
+    kinds: dict[str, set[str]] = {}
+    bounds: dict[str, list[str]] = {}
+    for family in text_string_to_metric_families(page.decode()):
+        assert family.documentation
+        if not family.name.endswith("_created"):
+            kinds.setdefault(family.type, set()).add(family.name)
+        for sample in family.samples:
+            if sample.name.endswith("_bucket"):
+                bounds.setdefault(family.name, []).append(sample.labels["le"])
+    assert kinds["counter"] == VLLM_COUNTERS
+    assert kinds["gauge"] == VLLM_GAUGES
+    assert kinds["histogram"] == VLLM_HISTOGRAMS.keys() | SAME_BUCKETS.keys() == bounds.keys()
+    for name, found in bounds.items():
+        assert " ".join(found) == VLLM_HISTOGRAMS[SAME_BUCKETS.get(name, name)] + " +Inf", name
+
+
+def test_r16_counters_are_what_the_snapshots_add_up_to(crowded):
+    _, page = counted(crowded.published)
+    steps = [snapshot.step for snapshot in crowded.published]
+    ended = [record for record in records(crowded) if record.outcome != "rejected"]
+    assert value(page, "vllm:generation_tokens_total") == sum(len(step.new_tokens) for step in steps)
+    assert value(page, "vllm:prompt_tokens_total") == sum(r.num_prompt_tokens for r in ended if r.first_token_time)
+    assert value(page, "vllm:num_preemptions_total") == sum(len(step.preempted) for step in steps) > 0
+    for reason, outcome in (("length", "finished"), ("abort", "aborted")):
+        expected = sum(record.outcome == outcome for record in ended)
+        assert value(page, "vllm:request_success_total", reason) == expected > 0
+    assert value(page, "vllm:request_success_total", "stop") == 0
+    ran = [step for snapshot, step in zip(crowded.published, steps, strict=True) if not snapshot.heartbeat]
+    assert value(page, "vllm:iteration_tokens_total_count") == len(ran)
+    assert value(page, "vllm:iteration_tokens_total_sum") == sum(sum(s.num_scheduled_tokens.values()) for s in ran)
+
+
+def test_r16_intervals_are_those_of_the_records(crowded):
+    """F58: one TTFT a request, of its first emission. F59: the queue ends with the first schedule."""
+    _, page = counted(crowded.published)
+    began = [record for record in records(crowded) if record.first_token_time is not None]
+    finished = [record for record in began if record.outcome == "finished"]
+    assert any(record.num_preemptions for record in finished)
+    ttft = [record.first_token_time - record.arrival_time for record in began]
+    assert value(page, "vllm:time_to_first_token_seconds_count") == len(began)
+    assert value(page, "vllm:time_to_first_token_seconds_sum") == pytest.approx(sum(ttft))
+    times = {
+        "e2e_request_latency": [r.end_time - r.arrival_time for r in finished],
+        "request_queue_time": [r.first_scheduled_time - r.arrival_time for r in finished],
+        "request_prefill_time": [r.first_token_time - r.first_scheduled_time for r in finished],
+        "request_decode_time": [r.last_token_time - r.first_token_time for r in finished],
+        "request_inference_time": [r.last_token_time - r.first_scheduled_time for r in finished],
+    }
+    for name, seconds in times.items():
+        assert value(page, f"vllm:{name}_seconds_count") == len(finished), name
+        assert value(page, f"vllm:{name}_seconds_sum") == pytest.approx(sum(seconds)), name
+    gaps = [r.last_token_time - r.first_token_time for r in began]
+    assert value(page, "vllm:inter_token_latency_seconds_sum") == pytest.approx(sum(gaps))
+    assert value(page, "vllm:inter_token_latency_seconds_count") == sum(r.num_output_tokens - 1 for r in began)
+
+
+def test_f57_no_counter_goes_down_over_a_restart_and_a_continued_request_counts_its_first_token_once(crowded):
+    metrics, first = counted(crowded.published)
+    second = Bench(num_blocks=8, block_size=4, run_id="another")
+    sampling = SamplingParams(max_tokens=6, ignore_eos=True)
+    prior = Submit(1, "r0", sampling, prompt_token_ids=(1, 2), prior_output_token_ids=(97, 98), age_s=5.0)
+    second.transport.send(prior)
+    second.run_for(1.0)
+    for snapshot in second.published:
+        metrics.take(snapshot)
+    page = metrics.page(client_after(second.published))
+    before, after = parsed(first), parsed(page)
+    for name in before:
+        if name.endswith(("_total", "_count", "_sum", "_bucket")):
+            assert all(after[name][labels] >= number for labels, number in before[name].items()), name
+    for name, grown in (("time_to_first_token_seconds_count", 0), ("generation_tokens_total", 4)):
+        assert value(page, f"vllm:{name}") == value(first, f"vllm:{name}") + grown
+
+
+def test_f60_nothing_is_kept_of_requests_that_ended(crowded):
+    metrics, _ = counted(crowded.published)
+    assert metrics._lives == {}
+
+
+def test_a_reader_that_missed_snapshots_still_counts_all_tokens(crowded):
+    """Counters come from the totals, the first token of a request that ended from its record."""
+    name = "vllm:generation_tokens_total"
+    whole = value(counted(crowded.published)[1], name)
+    assert value(counted([*crowded.published[::3], crowded.published[-1]])[1], name) == whole
+
+
+def test_gauges_tell_the_present_and_split_those_who_wait():
+    bench = Bench(SchedulerPolicy(max_num_seqs=1), num_blocks=8, block_size=4)
+    for index in range(3):
+        bench.transport.send(Submit(index, f"r{index}", SamplingParams(max_tokens=9), prompt_token_ids=(1, 2, 3)))
+    bench.turns(3)
+    metrics, _ = counted(bench.published)
+    client = client_after(bench.published, unfinished=4)  # one of them not yet with the engine
+    client.state = SimpleNamespace(phase="running")
+    page = metrics.page(client)
+    assert value(page, "vllm:num_requests_running") == 1
+    assert value(page, "vllm:num_requests_waiting") == 3
+    assert value(page, "vllm:num_requests_waiting_by_reason", "capacity") == 3
+    assert value(page, "vllm:kv_cache_usage_perc") == bench.published[-1].step.kv_cache_usage > 0
+    bench.transport.send(SetPolicy(9, replace(bench.scheduler.policy, admission_paused=True, max_num_seqs=2)))
+    bench.turns(2)
+    client.latest = bench.published[-1]
+    page = metrics.page(client)
+    assert value(page, "vllm:num_requests_waiting_by_reason", "deferred") == 3
+    assert value(page, "vllm:num_requests_waiting_by_reason", "capacity") == 0
+    client.state = SimpleNamespace(phase="down")
+    page = metrics.page(client)
+    assert (value(page, "vllm:num_requests_running"), value(page, "vllm:num_requests_waiting")) == (0, 4)
+    assert value(page, "vllm:kv_cache_usage_perc") == 0
+
+
+def test_refusals_of_a_full_queue_are_counted(crowded):
+    metrics, _ = counted(crowded.published)
+    metrics.refused()
+    metrics.refused()
+    client = client_after(crowded.published)
+    for _ in range(2):  # a second scrape counts nothing twice
+        assert value(metrics.page(client), "vllm:admission_rejections_total", "max_num_queued_reqs") == 2
+
+
+def test_the_page_is_served_and_counts_what_was_sent(toy):
+    def generated() -> float:
+        return value(httpx.get(f"{toy.url}/metrics").content, "vllm:generation_tokens_total")
+
+    wait_until(lambda: httpx.get(f"{toy.url}/metrics").content, what="a snapshot came after the API was attached")
+    before = generated()
+    post(toy.url, {"prompt": "abc", "max_tokens": 5, "ignore_eos": True})
+    wait_until(lambda: generated() == before + 5, what="all tokens are counted")
+    response = httpx.get(f"{toy.url}/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(response.text)
+    info = next(family for family in families if family.name == "vllm:cache_config_info")
+    assert info.samples[0].labels["block_size"] == "4"
+    assert info.samples[0].labels["num_gpu_blocks"] == "512"
