@@ -61,8 +61,12 @@ class WorstCase(Rule):
         return seq.max_total_tokens
 
     def promised_blocks(self, view: StepView, draft: Draft) -> int:
-        """What running requests lack to their own worst case."""
-        return sum(max(0, blocks_for(view, row, row.max_total_tokens) - draft.blocks_of(row)) for row in draft.running)
+        """What running requests lack to their own worst case. Those let in since the last call are added to its sum."""
+        counted, lacking = draft.promised
+        for row in draft.running[counted:]:
+            lacking += max(0, blocks_for(view, row, row.max_total_tokens) - draft.blocks_of(row))
+        draft.promised = (len(draft.running), lacking)
+        return lacking
 
 
 RULES.register("next_chunk")(NextChunk())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, cast
 
 from scheduler.allocation import ALLOCATORS, blocks_for, in_force
 from scheduler.continuous import BATCHINGS
@@ -13,6 +12,7 @@ from scheduler.plan import Admit, Draft, StepView
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence as Seq
+from scheduler.sequence import SequenceView
 from scheduler.snapshot import MemoryUse
 
 SHORT_OF_MEMORY: Final = ("kv_capacity", "watermark", "allocator_fragmented")
@@ -84,16 +84,16 @@ def _runs(free: bytes) -> Iterator[tuple[int, int]]:
         start = free.find(1, end)
 
 
-def fitting_paged(view: StepView, draft: Draft, running: Iterable[Seq]) -> tuple[str, ...]:
+def fitting_paged(view: StepView, draft: Draft) -> tuple[str, ...]:
     """Requests that find no memory in this step, and would be let in were all blocks given out page by page.
 
-    The step is planned again, by the same rules, in a world where each of ``running``, the requests that run at its
-    start, owns just the pages of its computed tokens.
+    The step is planned again, by the same rules, in a world where each request that runs at its start owns just the
+    pages of its computed tokens.
     """
     deferral = draft.deferral
     if deferral is None or deferral.reason not in SHORT_OF_MEMORY:
         return ()
-    twins = [_in_pages(view, seq) for seq in running]
+    twins = [cast(SequenceView, _InPages(view, seq)) for seq in view.running]
     world = replace(
         view,
         policy=replace(view.policy, allocation="paged"),
@@ -112,8 +112,17 @@ def fitting_paged(view: StepView, draft: Draft, running: Iterable[Seq]) -> tuple
     )
 
 
-def _in_pages(view: StepView, seq: Seq) -> Seq:
-    twin = copy(seq)
-    pages = view.blocks_for(seq.num_computed_tokens)
-    twin.allocation, twin.block_table, twin.capacity = "paged", (0,) * pages, pages * view.block_size
-    return twin
+class _InPages:
+    """A running request that owns just the pages of its computed tokens; all else is read from the real one."""
+
+    __slots__ = ("_seq", "allocation", "block_table", "capacity")
+
+    def __init__(self, view: StepView, seq: SequenceView) -> None:
+        pages = view.blocks_for(seq.num_computed_tokens)
+        self._seq = seq
+        self.allocation = "paged"
+        self.block_table = (0,) * pages
+        self.capacity = pages * view.block_size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._seq, name)

@@ -147,6 +147,7 @@ class Draft:
     budget: tokens left. used: blocks that would be in use; never more than the pool has.
     free_map: the view's, as it would be. Where there is one, every block given out is chosen here, so that what is
     placed for one request is not given to another; where there is none, the pool chooses.
+    promised: (of so many of ``running``, blocks they may still take), as far as a rule has counted.
     """
 
     __slots__ = (
@@ -162,6 +163,7 @@ class Draft:
         "padding",
         "passed",
         "placed",
+        "promised",
         "running",
         "tokens",
         "used",
@@ -183,6 +185,7 @@ class Draft:
         self.free_map = bytearray(view.free_map)
         self.placed: dict[str, tuple[int, ...]] = {}
         self.free_host_blocks = view.num_free_host_blocks
+        self.promised = (0, 0)
         self.deferral: Deferral | None = None
 
     @property
@@ -216,6 +219,7 @@ class Draft:
         self.actions.append(Grow(seq.request_id, num_blocks, self._choose(seq, num_blocks, None)))
         self.grown[seq.request_id] = self.grown.get(seq.request_id, 0) + num_blocks
         self.used += num_blocks
+        self.promised = (0, 0)
 
     def blocks_of(self, seq: SequenceView) -> int:
         """Blocks a request would own after the step."""
@@ -241,6 +245,7 @@ class Draft:
             for block in (*seq.block_table, *self.placed.pop(seq.request_id, ())):
                 self.free_map[block] = 1
         self.running.remove(seq)
+        self.promised = (0, 0)
 
     def admit(
         self, seq: SequenceView, num_blocks: int, *, first_block: int | None = None, static_length: int = 0

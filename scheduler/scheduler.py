@@ -233,7 +233,7 @@ class Scheduler:
             self._to_preempt = {}
         BATCHINGS[self._policy.batching](draft.view, draft)
         if draft.deferral is not None and (draft.view.free_map or life.num_reserving):
-            fits_paged = fitting_paged(draft.view, draft, life.running)
+            fits_paged = fitting_paged(draft.view, draft)
             draft.deferral = replace(draft.deferral, fits_paged=fits_paged)
         self._refusals.report(log, self._books, now)
         new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
