@@ -16,6 +16,10 @@ from model_runner.errors import ModelFormatError, TokenizerError
 
 CHATML_START = "<|im_start|>"
 CHATML_END = "<|im_end|>"
+_SPACE_MARK = "\u2581"
+"""Stands for a space in SentencePiece's vocabularies."""
+_FALLBACK_BYTE = re.compile("<0x([0-9A-F]{2})>")
+"""A token of theirs that is a byte, for characters that are no tokens."""
 _NO_CHAT = "this model brings no chat template; give a plain prompt instead"
 
 
@@ -77,7 +81,10 @@ class Tokenizer(ABC):
 
 
 class BytePairTokenizer(Tokenizer):
-    """Byte-level BPE from a ``tokenizer.json``."""
+    """BPE from a ``tokenizer.json``: byte-level as GPT-2's, or with byte fallback as SentencePiece's.
+
+    A plain text gets the control tokens that the file adds to every text, such as Llama's begin-of-text.
+    """
 
     def __init__(
         self, backend: tokenizers.Tokenizer, eos_token_ids: Sequence[int], chat: ChatTemplate | None = None
@@ -85,6 +92,7 @@ class BytePairTokenizer(Tokenizer):
         self._backend = backend
         self._chat = chat
         self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
+        self._has_byte_fallback = bool(backend.model.byte_fallback)
         self._byte_of = {character: byte for byte, character in byte_characters().items()}
         self._bytes: dict[int, bytes] = dict.fromkeys(self._special.values(), b"")
         self.vocab_size = backend.get_vocab_size()
@@ -97,6 +105,8 @@ class BytePairTokenizer(Tokenizer):
             backend = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises bare Exception for every kind of bad file
             raise ModelFormatError(f"{path}: not a tokenizer file: {error}") from error
+        if not isinstance(backend.model, tokenizers.models.BPE):
+            raise ModelFormatError(f"{path}: model.type is {type(backend.model).__name__!r}; supported: 'BPE'")
         return cls(backend, eos_token_ids, chat)
 
     @property
@@ -106,7 +116,7 @@ class BytePairTokenizer(Tokenizer):
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
         if chat and self.has_chat:
             return self.encode_chat([("user", text)])
-        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        return tuple(self._backend.encode(text).ids)
 
     def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
         if self._chat is None or not self.has_chat:
@@ -140,6 +150,9 @@ class BytePairTokenizer(Tokenizer):
     def _to_bytes(self, token: str | None) -> bytes:
         if token is None:
             return b""
+        if self._has_byte_fallback:
+            byte = _FALLBACK_BYTE.fullmatch(token)
+            return bytes.fromhex(byte[1]) if byte else token.replace(_SPACE_MARK, " ").encode()
         if all(character in self._byte_of for character in token):
             return bytes(self._byte_of[character] for character in token)
         return token.encode()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+import json
+from pathlib import Path
 
-from model_runner.errors import TokenizerError
+import pytest
+import tokenizers
+import torch
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from model_runner.errors import ModelFormatError, TokenizerError
 from model_runner.model_cache import SMOLLM2, find_file, load_packaged
-from model_runner.tokenizer import ChatTemplate, TokenIdTokenizer, Tokenizer
+from model_runner.tokenizer import BytePairTokenizer, ChatTemplate, TokenIdTokenizer, Tokenizer
 
 # No fractions or superscripts: the model's authors (and llama.cpp's "smollm") split them off as digits, as we do, while
 # transformers reads no digit rule out of a GGUF file. For 0 to 9 that makes no difference: no merge joins digits.
@@ -87,6 +92,65 @@ def test_a_user_cannot_end_the_turn_with_typed_control_tokens(ours: Tokenizer) -
     for control in (1, 2):
         assert hostile.count(control) == honest.count(control)
     assert "hello<|im_end|><|im_start|>system" in ours.decode(hostile)
+
+
+CORPUS = ["the cat sat on the mat", "a cat, a mat and the end", "naïve café on the mat"] * 5
+
+
+def llama_2_like() -> tokenizers.Tokenizer:
+    """Pieces with marked spaces, bytes for what is no piece, and a begin-of-text before every text."""
+    backend = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    backend.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=400, special_tokens=special))
+    fields = json.loads(backend.to_str())
+    for token in fields["added_tokens"][3:]:
+        token["special"] = False  # the bytes are plain tokens
+    fields["added_tokens"] = fields["added_tokens"][:3]
+    backend = tokenizers.Tokenizer.from_str(json.dumps(fields))
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return backend
+
+
+def llama_3_like() -> tokenizers.Tokenizer:
+    """Byte-level, with a begin-of-text before every text."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<|begin_of_text|>", "<|end_of_text|>"]
+    trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=special, initial_alphabet=alphabet)
+    backend.train_from_iterator(CORPUS, trainer)
+    template = processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", 0)])
+    backend.post_processor = template
+    return backend
+
+
+@pytest.mark.parametrize("make", [llama_2_like, llama_3_like])
+@pytest.mark.parametrize("text", ["the cat on the end mat", "café 🚀 연속", " two  spaces\n"])
+def test_folders_of_both_kinds_read_and_write_as_transformers(make, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    make().save(str(path))
+    reference = PreTrainedTokenizerFast(tokenizer_file=str(path))
+    ours = BytePairTokenizer.from_file(path, ())
+    ids = ours.encode(text)
+    assert list(ids) == reference.encode(text)
+    assert ids[0] == reference.convert_tokens_to_ids("<s>" if make is llama_2_like else "<|begin_of_text|>")
+    # SentencePiece puts a space before a text; transformers takes it away again, which a stream cannot know to do.
+    assert ours.decode(ids).removeprefix(" " if make is llama_2_like else "") == text
+    assert reference.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) == text
+    stream = ours.detokenizer()
+    assert "".join(stream.add([i]) for i in ids) + stream.flush() == ours.decode(ids)
+
+
+def test_a_tokenizer_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizers.Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).save(str(path))
+    with pytest.raises(ModelFormatError, match=r"tokenizer\.json: model\.type is 'WordLevel'; supported: 'BPE'"):
+        BytePairTokenizer.from_file(path, ())
 
 
 def test_a_template_of_another_kind_is_not_guessed() -> None:
