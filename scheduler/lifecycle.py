@@ -158,7 +158,7 @@ class Lifecycle:
             seq = self.live[action.request_id]
             match action:
                 case Grow():
-                    self._give_blocks(seq, action)
+                    self.give_blocks(seq, action)
                 case Evict():
                     self._evict(seq, action, policy, now)
                 case Admit():
@@ -181,7 +181,8 @@ class Lifecycle:
         for request_id, count in passed.items():
             self.live[request_id].num_passed = count
 
-    def _give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
+    def give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
+        """Give a running request the blocks it was promised."""
         if action.block_ids:
             self.pool.take(seq.request_id, action.block_ids)
             seq.block_table += action.block_ids
@@ -224,7 +225,7 @@ class Lifecycle:
         seq.slot = self._take_slot()
         self.running.append(seq)
         self.members_changed = True
-        self._give_blocks(seq, action)
+        self.give_blocks(seq, action)
         if policy.allocation != "paged":
             self.note_reserving(seq)
         self.log.add(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 from scheduler import static_batching as _static_batching  # noqa: F401  registers batching "static"
+from scheduler import steady
 from scheduler.admission import left_out
 from scheduler.allocation import ALLOCATORS, output_limit
 from scheduler.assembly import assemble, deliver, undo
@@ -18,6 +19,7 @@ from scheduler.explain import Explainer
 from scheduler.fragmentation import MemoryGauge, fitting_paged
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
+from scheduler.on_demand import DecodeStep
 from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
 from scheduler.plan import Deferral, Draft, StepView
@@ -90,6 +92,7 @@ class Scheduler:
         self._step_id = 0
         self._in_flight: ScheduleStep | None = None
         self._deferral: Deferral | None = None
+        self._run: steady.DecodeRun | None = None
 
     # What a driver may read.
 
@@ -121,6 +124,7 @@ class Scheduler:
     @property
     def computed_tokens(self) -> dict[str, int]:
         """num_computed_tokens of each request that has not ended."""
+        self._settle()
         return {request_id: seq.num_computed_tokens for request_id, seq in self._life.live.items()}
 
     @property
@@ -137,6 +141,7 @@ class Scheduler:
     @property
     def totals(self) -> Totals:
         """The counters so far."""
+        self._settle()
         return self._books.totals()
 
     @property
@@ -146,6 +151,7 @@ class Scheduler:
 
     def sequences(self) -> tuple[list[Sequence], list[Sequence], dict[str, Sequence]]:
         """(running, waiting, all live by id): copies of the lists, for ``invariants`` only; not to be written."""
+        self._settle()
         return list(self._life.running), list(self._life.waiting), dict(self._life.live)
 
     # What a driver may ask for. Bad input is an outcome, never an exception.
@@ -156,6 +162,7 @@ class Scheduler:
         Rejected is what can never run: malformed, longer than ``max_model_len``, or needing more blocks than the pool
         has (faults F01 to F08). max_tokens None, and one above what ``max_model_len`` leaves, become what is left.
         """
+        self._end_run()
         now = self._clock()
         self._books.submitted += 1
         max_tokens = 0
@@ -172,6 +179,7 @@ class Scheduler:
 
     def abort(self, request_id: str) -> AbortOutcome:
         """End a request wherever it is; its blocks are free at once. In flight it simply gets no token."""
+        self._end_run()
         if not isinstance(request_id, str):
             return AbortOutcome("unknown")
         seq = self._life.live.get(request_id)
@@ -185,6 +193,7 @@ class Scheduler:
 
         Nobody is let in during that step, as after every eviction. It queues again as the policy says.
         """
+        self._end_run()
         seq = self._life.live.get(request_id) if isinstance(request_id, str) else None
         if seq is None:
             return PreemptOutcome("unknown")
@@ -199,6 +208,7 @@ class Scheduler:
         Between steps it is in force at once; with a step in flight, after that step's ``update``. A policy equal to
         the one in force keeps its version. Every accepted change leaves each accepted request able to finish.
         """
+        self._end_run()
         newest = self._next_policy or self._policy
         wrong = self._policy_problems(policy)
         if wrong:
@@ -217,12 +227,22 @@ class Scheduler:
 
         A step whose result never came is given up first: its tokens are planned again.
         """
-        life, log = self._life, self._log
         if self._in_flight is not None:
+            self._end_run()
             self._give_up(self._in_flight)
         now = self._clock()
-        self._step_id += 1
-        log.step_id = self._step_id
+        self._step_id = self._log.step_id = self._step_id + 1
+        step: ScheduleStep | None = None
+        if self._run is not None:
+            step = self._run.schedule(self._step_id, now)
+        if step is None:
+            self._end_run()
+            step = self._plan(now)
+        self._in_flight = step
+        return step
+
+    def _plan(self, now: float) -> ScheduleStep:
+        life, log = self._life, self._log
         self._apply_policy()
         first_event = len(log)
         self._end_held(now)
@@ -247,7 +267,6 @@ class Scheduler:
             self._books.idle_slot_steps += max(0, self._policy.max_num_seqs - len(life.running))
         if len(log) > first_event:
             step = replace(step, events=log.since(first_event))
-        self._in_flight = step
         return step
 
     def update(self, result: StepResult) -> StepSnapshot:
@@ -260,21 +279,46 @@ class Scheduler:
             return self.peek()
         now = self._clock()
         self._in_flight = None
+        snapshot: StepSnapshot | None = None
+        if self._run is not None and isinstance(step, DecodeStep):
+            snapshot = self._run.update(step, result, now)
+        if snapshot is None:
+            self._end_run()
+            snapshot = self._finish(step, result, now)
+        self._log.step_id = self._step_id + 1
+        self._apply_policy()
+        return snapshot
+
+    def _finish(self, step: ScheduleStep, result: StepResult, now: float) -> StepSnapshot:
         new_tokens = deliver(step, result, self._life, now)
         resumes = self._life.resumes.settle(step, result.timings, self._life.live, now)
         self._end_held(now)
         self._books.steps += 1
         self._refusals.next_step()
         snapshot = self._snapshot(step, new_tokens, now, result.timings, resumes)
-        self._log.step_id = self._step_id + 1
-        self._apply_policy()
+        self._begin_run(snapshot)
         return snapshot
 
     def peek(self) -> StepSnapshot:
         """The state between steps. Drains the events and records gathered since the last snapshot."""
+        self._end_run()
         return self._snapshot(None, {}, self._clock(), StepTimings())
 
     # Its own business.
+
+    def _settle(self) -> None:
+        if self._run is not None:
+            self._run.settle()
+
+    def _begin_run(self, snapshot: StepSnapshot) -> None:
+        if self._next_policy is None:
+            self._run = steady.begin(self._life, self._view, self._explainer, snapshot, self._deferral)
+
+    def _end_run(self) -> None:
+        if self._run is not None:
+            self._run.settle()
+            self._deferral = self._run.deferral
+            self._run = None
 
     def _policy_problems(self, policy: SchedulerPolicy) -> tuple[str, ...]:
         wrong = problems(policy)

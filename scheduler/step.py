@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from scheduler.events import StepEvent
 from scheduler.request import Request
@@ -82,6 +83,9 @@ class StepTimings:
     swap_in_s: float = 0.0
 
 
+NOT_TIMED: Final = StepTimings()
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What the runner gives back. ``sampled`` has an entry for each of ``sampling_ids`` and for no other row.
@@ -91,4 +95,4 @@ class StepResult:
 
     step_id: int
     sampled: Mapping[str, int]
-    timings: StepTimings = field(default_factory=StepTimings)
+    timings: StepTimings = NOT_TIMED

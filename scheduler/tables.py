@@ -100,7 +100,7 @@ class WaitingColumns:
             return self._table
         if rows_of != self._rows_of:
             self._table = self._rows(life.waiting.first(self._limit), view)
-        self._table = self._with_reasons(self._table, deferral, free_blocks)
+        self._table = with_reasons(self._table, deferral, free_blocks)
         self._rows_of, self._reasons_of = rows_of, reasons_of
         return self._table
 
@@ -123,26 +123,27 @@ class WaitingColumns:
             swapped_blocks=tuple([len(seq.host_block_ids) for seq in rows]),
         )
 
-    @staticmethod
-    def _with_reasons(table: WaitingTable, deferral: Deferral | None, free_blocks: int) -> WaitingTable:
-        count = len(table)
-        reason = blocked_by = ("",) * count
-        fits_paged = (False,) * count
-        if deferral is not None:
-            if deferral.fits_paged:
-                fitting = set(deferral.fits_paged)
-                fits_paged = tuple([request_id in fitting for request_id in table.request_id])
-            behind, behind_by = deferral.behind
-            reason, blocked_by = (behind,) * count, (behind_by,) * count
-            if not deferral.whole_queue:
-                own = {each.request_id: each for each in (deferral, *deferral.others)}
-                looked_at = [own.get(request_id) for request_id in table.request_id]
-                reason = tuple([each.reason if each else behind for each in looked_at])
-                blocked_by = tuple([each.blocked_by if each else behind_by for each in looked_at])
-            free_blocks = deferral.free_blocks if deferral.needed_blocks else free_blocks
-        return replace(
-            table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by, fits_paged=fits_paged
-        )
+
+def with_reasons(table: WaitingTable, deferral: Deferral | None, free_blocks: int) -> WaitingTable:
+    """The table with, for each row, why it waits: the head's reason, or that of those behind it."""
+    count = len(table)
+    reason = blocked_by = ("",) * count
+    fits_paged = (False,) * count
+    if deferral is not None:
+        if deferral.fits_paged:
+            fitting = set(deferral.fits_paged)
+            fits_paged = tuple([request_id in fitting for request_id in table.request_id])
+        behind, behind_by = deferral.behind
+        reason, blocked_by = (behind,) * count, (behind_by,) * count
+        if not deferral.whole_queue:
+            own = {each.request_id: each for each in (deferral, *deferral.others)}
+            looked_at = [own.get(request_id) for request_id in table.request_id]
+            reason = tuple([each.reason if each else behind for each in looked_at])
+            blocked_by = tuple([each.blocked_by if each else behind_by for each in looked_at])
+        free_blocks = deferral.free_blocks if deferral.needed_blocks else free_blocks
+    return replace(
+        table, reason=reason, free_blocks=(free_blocks,) * count, blocked_by=blocked_by, fits_paged=fits_paged
+    )
 
 
 class SnapshotBuilder:

@@ -1,0 +1,199 @@
+"""A decode run: steps in which every running request decodes and nothing else can happen, at the cost of a few columns.
+
+Most steps of a busy engine are like that. The general path touches every ``Sequence`` twice a step; a run notes the
+sampled tokens as one column, and writes them back into the sequences when somebody wants to read those (``settle``).
+The run knows beforehand in which step a row fills its last block and in which one reaches its length, so a step looks
+at no other row. Whatever else comes up (a stop token, a missing one, no block left, a waiting request that could be let
+in) the run refuses; the scheduler then settles it, and the general path decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.admission import admit_waiting
+from scheduler.chunking import PREFILL_MIXES
+from scheduler.explain import Explainer
+from scheduler.lifecycle import Lifecycle
+from scheduler.on_demand import DecodeSnapshot, DecodeStep, put
+from scheduler.plan import Deferral, Draft, Grow, StepView
+from scheduler.snapshot import StepSnapshot
+from scheduler.step import StepResult
+
+SHORTEST_RUN: Final = 4
+"""Steps without an end by length that make a run worth its beginning."""
+
+COLUMNS_KEPT: Final = 64
+"""Columns kept before they are written back, so that no settling costs more than some steps do."""
+
+
+def begin(
+    life: Lifecycle,
+    view: Callable[[], StepView],
+    explainer: Explainer,
+    before: StepSnapshot,
+    deferral: Deferral | None,
+) -> DecodeRun | None:
+    """The run that can follow the state ``before``, which is the present one; None when other things are in sight."""
+    policy, rows = before.policy, life.running
+    if (
+        not rows
+        or life.num_decoding != len(rows)
+        or len(rows) > policy.max_num_batched_tokens
+        or policy.batching != "continuous"
+        or policy.enable_prefix_caching  # full blocks would have to be registered with their tokens
+        or life.has_ended_to_pass_on
+    ):
+        return None
+    run = DecodeRun(life, view, explainer, before, deferral)
+    return run if run.is_worth_it else None
+
+
+class DecodeRun:
+    """One run, from ``begin`` until it refuses or somebody else changes the scheduler's state.
+
+    Invariants. Membership, order and policy do not change while it lasts. Block tables are always up to date; token
+    ids, token counts and counters of the books are those of the last ``settle``.
+    """
+
+    def __init__(
+        self,
+        life: Lifecycle,
+        view: Callable[[], StepView],
+        explainer: Explainer,
+        before: StepSnapshot,
+        deferral: Deferral | None,
+    ) -> None:
+        self._life = life
+        self._view = view
+        self._explainer = explainer
+        self._before = before
+        self._rows = rows = list(life.running)
+        self._ids = before.running.request_id
+        self._tables = before.running.block_ids
+        self._fed = tuple([seq.token_ids[-1] for seq in rows])
+        self._watched = frozenset().union(*{seq.stop_ids for seq in rows}, (None,))
+        self._ends_at = min([seq.max_tokens - seq.num_output_tokens for seq in rows]) - 1
+        self._full_at: dict[int, list[int]] = {}
+        for place, seq in enumerate(rows):
+            self._full_at.setdefault(seq.capacity - seq.num_computed_tokens, []).append(place)
+        self._num_used_blocks = before.num_used_blocks
+        usable = before.block_limit if len(rows) > 1 else before.num_blocks  # the limit yields to a request alone
+        self._usable_blocks = usable
+        self._phases = PREFILL_MIXES[before.policy.prefill_mix](rows)
+        self._queue_is_settled = False
+        self.deferral = deferral
+        self._planned = 0
+        self._computed = 0
+        self._columns: list[tuple[int, ...]] = []
+        self._last_token_time = before.time
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it can last a while, by what is known beforehand."""
+        return self._ends_at >= SHORTEST_RUN
+
+    def schedule(self, step_id: int, now: float) -> DecodeStep | None:
+        """The next step; None, with nothing changed, when something else than decodes is due."""
+        index = self._planned
+        full = self._full_at.get(index)
+        if full is not None or not self._queue_is_settled:
+            if not self._plan_the_rest(full or [], now):
+                return None
+            if full:
+                self._grow(full, index)
+        self._planned = index + 1
+        step = DecodeStep.__new__(DecodeStep)
+        put(step, "step_id", step_id)
+        put(step, "time", now)
+        put(step, "sampling_ids", self._ids)
+        put(step, "_before", self._before)
+        put(step, "_index", index)
+        put(step, "_fed", self._fed)
+        put(step, "_tables", self._tables)
+        log = self._life.log
+        if len(log):
+            put(step, "events", log.since(0))
+        return step
+
+    def update(self, step: DecodeStep, result: StepResult, now: float) -> DecodeSnapshot | None:
+        """The state after the step; None, with nothing changed, when a token is missing or a request ends."""
+        tokens: tuple[int, ...] = tuple(map(result.sampled.get, self._ids))  # type: ignore[arg-type]  # None is watched
+        if self._planned > self._ends_at or not self._watched.isdisjoint(tokens):
+            return None
+        self._columns.append(tokens)
+        self._fed = tokens
+        self._last_token_time = now
+        snapshot = DecodeSnapshot.__new__(DecodeSnapshot)
+        put(snapshot, "time", now)
+        put(snapshot, "timings", result.timings)
+        put(snapshot, "_step", step)
+        put(snapshot, "_tokens", tokens)
+        put(snapshot, "_deferral", self.deferral)
+        put(snapshot, "_num_used_blocks", self._num_used_blocks)
+        log = self._life.log
+        if len(log):
+            put(snapshot, "events", log.drain()[0])
+        if len(self._columns) == COLUMNS_KEPT:
+            self.settle()
+        return snapshot
+
+    def settle(self) -> None:
+        """Write what the run has noted into sequences and books. The run may go on afterwards."""
+        made, computed = len(self._columns), self._planned - self._computed
+        if not computed and not made:
+            return
+        rows, books = self._rows, self._life.books
+        for seq in rows:
+            seq.num_computed_tokens += computed
+        if made:
+            for seq, tokens in zip(rows, zip(*self._columns, strict=True), strict=True):
+                seq.token_ids += tokens
+                seq.num_tokens += made
+                seq.num_output_tokens += made
+                seq.last_token_time = self._last_token_time
+        books.steps += made
+        books.decode_tokens += computed * len(rows)
+        books.output_tokens += made * len(rows)
+        self._columns = []
+        self._computed = self._planned
+
+    def _plan_the_rest(self, full: list[int], now: float) -> bool:
+        """Whether the rows at ``full`` get their blocks and nobody who waits can be let in.
+
+        Asked anew only when blocks were given out, and then only where blocks are what the queue waits for.
+        """
+        if full and len(full) > self._usable_blocks - self._num_used_blocks:
+            return False
+        if self._queue_is_settled:
+            return True
+        view, rows = self._view(), self._rows
+        draft = Draft(view)
+        for phase in self._phases:
+            if phase.admit:
+                admit_waiting(view, draft)
+            elif phase.decodes:
+                for place in full:
+                    draft.grow(rows[place], 1)
+                draft.tokens.update(dict.fromkeys(self._ids, 1))
+                draft.budget -= len(rows)
+        if len(draft.running) > len(rows):
+            return False
+        self.deferral = draft.deferral
+        self._explainer.explain(draft.deferral, [], now)
+        self._explainer.explain_blocked([], now)
+        self._queue_is_settled = draft.deferral is None or draft.deferral.whole_queue
+        return True
+
+    def _grow(self, full: list[int], index: int) -> None:
+        """Give a block to each row at ``full``, in order of the rows, since that decides the block ids."""
+        life, rows, tables = self._life, self._rows, list(self._tables)
+        for place in full:
+            life.give_blocks(rows[place], Grow(rows[place].request_id, 1))
+            tables[place] = rows[place].block_table
+        self._tables = tuple(tables)
+        self._num_used_blocks = life.pool.num_used_blocks
+        next_time = index + life.pool.block_size
+        del self._full_at[index]
+        self._full_at[next_time] = sorted(self._full_at.get(next_time, []) + full)
