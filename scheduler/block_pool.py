@@ -51,6 +51,11 @@ class KVBlockPool:
         """
         if count > len(self._free):
             raise InvariantError(f"{request_id} was promised {count} blocks, {len(self._free)} are free")
+        if count == 1:
+            block, _ = self._free.popitem()
+            self._owner[block] = request_id
+            self.free_map[block] = 0
+            return (block,)
         pop = self._free.popitem
         blocks = tuple([pop()[0] for _ in range(count)])
         self._own(request_id, blocks)

@@ -158,7 +158,7 @@ class Lifecycle:
             seq = self.live[action.request_id]
             match action:
                 case Grow():
-                    self.give_blocks(seq, action)
+                    self._give_blocks(seq, action)
                 case Evict():
                     self._evict(seq, action, policy, now)
                 case Admit():
@@ -181,8 +181,13 @@ class Lifecycle:
         for request_id, count in passed.items():
             self.live[request_id].num_passed = count
 
-    def give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
-        """Give a running request the blocks it was promised."""
+    def add_page(self, seq: Sequence) -> None:
+        """Give a running request the pool's next block."""
+        seq.block_table += self.pool.allocate(seq.request_id, 1)
+        seq.capacity += self.pool.block_size
+        self.blocks_changed = True
+
+    def _give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
         if action.block_ids:
             self.pool.take(seq.request_id, action.block_ids)
             seq.block_table += action.block_ids
@@ -225,7 +230,7 @@ class Lifecycle:
         seq.slot = self._take_slot()
         self.running.append(seq)
         self.members_changed = True
-        self.give_blocks(seq, action)
+        self._give_blocks(seq, action)
         if policy.allocation != "paged":
             self.note_reserving(seq)
         self.log.add(

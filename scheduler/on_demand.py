@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from scheduler.plan import Deferral
-from scheduler.snapshot import RunningTable, StepSnapshot
+from scheduler.snapshot import RunningTable, StepSnapshot, Totals, WaitingTable
 from scheduler.step import ScheduleStep
 from scheduler.tables import with_reasons
 
 put: Final = object.__setattr__
 """Fills a slot of a frozen object: its maker's privilege."""
+
+
+Maker = Callable[[Any], Any]
+"""Works out one field of the object it is given."""
 
 
 class OnDemand:
@@ -28,7 +33,7 @@ class OnDemand:
     """
 
     __slots__ = ()
-    _makers: ClassVar[Mapping[str, Callable[[Any], Any]]]
+    _makers: ClassVar[Mapping[str, Maker]]
 
     def __getattr__(self, name: str) -> Any:
         maker = self._makers.get(name)
@@ -92,9 +97,34 @@ def _running(snapshot: DecodeSnapshot) -> RunningTable:
     )
 
 
-def _more(snapshot: DecodeSnapshot) -> int:
-    """Tokens computed, and made, since the snapshot before the run."""
+def _waiting(snapshot: DecodeSnapshot) -> WaitingTable:
+    free_blocks = snapshot.block_limit - snapshot._num_used_blocks
+    return with_reasons(snapshot._step._before.waiting, snapshot._deferral, free_blocks)
+
+
+def _tokens_since(snapshot: DecodeSnapshot) -> int:
+    """Tokens computed, and as many made, since the snapshot before the run."""
     return (snapshot._step._index + 1) * len(snapshot._step._before.running)
+
+
+def _totals(snapshot: DecodeSnapshot) -> Totals:
+    step = snapshot._step
+    return step._before.totals.after_decodes(step._index + 1, _tokens_since(snapshot))
+
+
+def _empty(*names: str) -> dict[str, Maker]:
+    """Fields that are () in such a step."""
+    return dict.fromkeys(names, lambda item: ())
+
+
+def _as_before(*names: str) -> dict[str, Maker]:
+    """Fields of a snapshot that no step of a run changes."""
+    return {name: attrgetter(f"_step._before.{name}") for name in names}
+
+
+def _of_the_step(*names: str) -> dict[str, Maker]:
+    """Fields that a snapshot and its step have in common."""
+    return {name: attrgetter(f"_step.{name}") for name in names}
 
 
 DecodeStep._makers = {
@@ -106,37 +136,22 @@ DecodeStep._makers = {
     "positions_start": _positions,
     "block_tables": lambda step: dict(zip(step.sampling_ids, step._tables, strict=True)),
     "sampling_ids": lambda step: step._before.running.request_id,
-} | dict.fromkeys(
-    ("new", "resumed", "preempted", "swapped_out", "swapped_in", "finished", "new_requests", "events"), lambda step: ()
-)
+    **_empty("new", "resumed", "preempted", "swapped_out", "swapped_in", "finished", "new_requests", "events"),
+}
 
-DecodeSnapshot._makers = (
-    {
-        name: (lambda snapshot, name=name: getattr(snapshot._step._before, name))
-        for name in ("policy", "num_waiting", "num_waiting_tokens", "num_blocks", "block_size", "block_limit")
-        + ("memory", "num_host_blocks", "num_used_host_blocks", "cached_block_ids", "shared_block_ids")
-    }
-    | {
-        name: (lambda snapshot, name=name: getattr(snapshot._step, name))
-        for name in ("step_id", "num_scheduled_tokens", "num_padding_tokens", "kinds")
-    }
-    | dict.fromkeys(
-        ("preempted", "resumed", "new", "finished", "events", "records", "swapped_out", "swapped_in", "resumes"),
-        lambda snapshot: (),
-    )
-    | {
-        "new_tokens": lambda snapshot: dict(zip(snapshot._step.sampling_ids, snapshot._tokens, strict=True)),
-        "running": _running,
-        "waiting": lambda snapshot: with_reasons(
-            snapshot._step._before.waiting, snapshot._deferral, snapshot.block_limit - snapshot._num_used_blocks
-        ),
-        "num_used_blocks": lambda snapshot: snapshot._num_used_blocks,
-        "num_free_blocks": lambda snapshot: snapshot.num_blocks - snapshot._num_used_blocks,
-        "kv_cache_usage": lambda snapshot: snapshot._num_used_blocks / snapshot.num_blocks,
-        "allocated_tokens": lambda snapshot: snapshot._num_used_blocks * snapshot.block_size,
-        "filled_tokens": lambda snapshot: snapshot._step._before.filled_tokens + _more(snapshot),
-        "totals": lambda snapshot: snapshot._step._before.totals.after_decodes(
-            snapshot._step._index + 1, _more(snapshot)
-        ),
-    }
-)
+DecodeSnapshot._makers = {
+    **_of_the_step("step_id", "num_scheduled_tokens", "num_padding_tokens", "kinds"),
+    **_as_before("policy", "num_waiting", "num_waiting_tokens", "num_blocks", "block_size", "block_limit"),
+    **_as_before("memory", "num_host_blocks", "num_used_host_blocks", "cached_block_ids", "shared_block_ids"),
+    **_empty("preempted", "resumed", "new", "finished", "events", "records"),
+    **_empty("swapped_out", "swapped_in", "resumes"),
+    "new_tokens": lambda snapshot: dict(zip(snapshot._step.sampling_ids, snapshot._tokens, strict=True)),
+    "running": _running,
+    "waiting": _waiting,
+    "num_used_blocks": lambda snapshot: snapshot._num_used_blocks,
+    "num_free_blocks": lambda snapshot: snapshot.num_blocks - snapshot._num_used_blocks,
+    "kv_cache_usage": lambda snapshot: snapshot._num_used_blocks / snapshot.num_blocks,
+    "allocated_tokens": lambda snapshot: snapshot._num_used_blocks * snapshot.block_size,
+    "filled_tokens": lambda snapshot: snapshot._step._before.filled_tokens + _tokens_since(snapshot),
+    "totals": _totals,
+}

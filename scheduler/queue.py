@@ -39,6 +39,11 @@ class WaitingQueue:
         for index in range(self._start, len(self._items)):
             yield self._items[index]
 
+    @property
+    def asks_in_every_step(self) -> bool:
+        """Whether somebody waits in an order of one's own, which ``next_step`` looks at again and again."""
+        return isinstance(self._order, OwnOrder) and len(self) > 0
+
     def head(self) -> Sequence | None:
         """The request that is next, or None."""
         return self._items[self._start] if len(self) else None

@@ -19,7 +19,6 @@ from scheduler.explain import Explainer
 from scheduler.fragmentation import MemoryGauge, fitting_paged
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
-from scheduler.on_demand import DecodeStep
 from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
 from scheduler.plan import Deferral, Draft, StepView
@@ -232,9 +231,8 @@ class Scheduler:
             self._give_up(self._in_flight)
         now = self._clock()
         self._step_id = self._log.step_id = self._step_id + 1
-        step: ScheduleStep | None = None
-        if self._run is not None:
-            step = self._run.schedule(self._step_id, now)
+        run = self._run
+        step: ScheduleStep | None = None if run is None else run.schedule(self._step_id, now)
         if step is None:
             self._end_run()
             step = self._plan(now)
@@ -279,14 +277,14 @@ class Scheduler:
             return self.peek()
         now = self._clock()
         self._in_flight = None
-        snapshot: StepSnapshot | None = None
-        if self._run is not None and isinstance(step, DecodeStep):
-            snapshot = self._run.update(step, result, now)
+        run = self._run
+        snapshot: StepSnapshot | None = None if run is None else run.update(result, now)
         if snapshot is None:
             self._end_run()
             snapshot = self._finish(step, result, now)
         self._log.step_id = self._step_id + 1
-        self._apply_policy()
+        if self._next_policy is not None:
+            self._apply_policy()
         return snapshot
 
     def _finish(self, step: ScheduleStep, result: StepResult, now: float) -> StepSnapshot:
@@ -311,7 +309,7 @@ class Scheduler:
             self._run.settle()
 
     def _begin_run(self, snapshot: StepSnapshot) -> None:
-        if self._next_policy is None:
+        if self._next_policy is None and not self._to_preempt:
             self._run = steady.begin(self._life, self._view, self._explainer, snapshot, self._deferral)
 
     def _end_run(self) -> None:

@@ -14,15 +14,19 @@ from typing import Final
 
 from scheduler.admission import admit_waiting
 from scheduler.chunking import PREFILL_MIXES
+from scheduler.events import StepEvent
 from scheduler.explain import Explainer
 from scheduler.lifecycle import Lifecycle
 from scheduler.on_demand import DecodeSnapshot, DecodeStep, put
-from scheduler.plan import Deferral, Draft, Grow, StepView
+from scheduler.plan import Deferral, Draft, StepView
 from scheduler.snapshot import StepSnapshot
 from scheduler.step import StepResult
 
 SHORTEST_RUN: Final = 4
 """Steps without an end by length that make a run worth its beginning."""
+
+PAGED: Final = "paged"
+"""The one allocation whose requests grow while they run, a page at a time."""
 
 COLUMNS_KEPT: Final = 64
 """Columns kept before they are written back, so that no settling costs more than some steps do."""
@@ -43,6 +47,7 @@ def begin(
         or len(rows) > policy.max_num_batched_tokens
         or policy.batching != "continuous"
         or policy.enable_prefix_caching  # full blocks would have to be registered with their tokens
+        or life.waiting.asks_in_every_step
         or life.has_ended_to_pass_on
     ):
         return None
@@ -84,6 +89,8 @@ class DecodeRun:
         self._phases = PREFILL_MIXES[before.policy.prefill_mix](rows)
         self._queue_is_settled = False
         self.deferral = deferral
+        self._events: tuple[StepEvent, ...] = ()
+        self._step: DecodeStep
         self._planned = 0
         self._computed = 0
         self._columns: list[tuple[int, ...]] = []
@@ -91,8 +98,10 @@ class DecodeRun:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it can last a while, by what is known beforehand."""
-        return self._ends_at >= SHORTEST_RUN
+        """Whether it can last a while, and blocks are given out by page, or to nobody."""
+        if self._ends_at < SHORTEST_RUN:
+            return False
+        return self._before.policy.allocation == PAGED or min(self._full_at) > self._ends_at
 
     def schedule(self, step_id: int, now: float) -> DecodeStep | None:
         """The next step; None, with nothing changed, when something else than decodes is due."""
@@ -112,12 +121,12 @@ class DecodeRun:
         put(step, "_index", index)
         put(step, "_fed", self._fed)
         put(step, "_tables", self._tables)
-        log = self._life.log
-        if len(log):
-            put(step, "events", log.since(0))
+        if self._events:
+            put(step, "events", self._events)
+        self._step = step
         return step
 
-    def update(self, step: DecodeStep, result: StepResult, now: float) -> DecodeSnapshot | None:
+    def update(self, result: StepResult, now: float) -> DecodeSnapshot | None:
         """The state after the step; None, with nothing changed, when a token is missing or a request ends."""
         tokens: tuple[int, ...] = tuple(map(result.sampled.get, self._ids))  # type: ignore[arg-type]  # None is watched
         if self._planned > self._ends_at or not self._watched.isdisjoint(tokens):
@@ -128,13 +137,13 @@ class DecodeRun:
         snapshot = DecodeSnapshot.__new__(DecodeSnapshot)
         put(snapshot, "time", now)
         put(snapshot, "timings", result.timings)
-        put(snapshot, "_step", step)
+        put(snapshot, "_step", self._step)
         put(snapshot, "_tokens", tokens)
         put(snapshot, "_deferral", self.deferral)
         put(snapshot, "_num_used_blocks", self._num_used_blocks)
-        log = self._life.log
-        if len(log):
-            put(snapshot, "events", log.drain()[0])
+        if self._events:
+            put(snapshot, "events", self._life.log.drain()[0])
+            self._events = ()
         if len(self._columns) == COLUMNS_KEPT:
             self.settle()
         return snapshot
@@ -183,6 +192,7 @@ class DecodeRun:
         self.deferral = draft.deferral
         self._explainer.explain(draft.deferral, [], now)
         self._explainer.explain_blocked([], now)
+        self._events = self._life.log.since(0)
         self._queue_is_settled = draft.deferral is None or draft.deferral.whole_queue
         return True
 
@@ -190,7 +200,7 @@ class DecodeRun:
         """Give a block to each row at ``full``, in order of the rows, since that decides the block ids."""
         life, rows, tables = self._life, self._rows, list(self._tables)
         for place in full:
-            life.give_blocks(rows[place], Grow(rows[place].request_id, 1))
+            life.add_page(rows[place])
             tables[place] = rows[place].block_table
         self._tables = tuple(tables)
         self._num_used_blocks = life.pool.num_used_blocks

@@ -123,6 +123,8 @@ class Twins:
         rng, draw = self.rng, self.rng.random
         if draw() < probability and self.names:
             self.ask("abort", rng.choice(self.names))
+        if draw() < probability and self.names:
+            self.ask("preempt", rng.choice(self.names))
         if draw() < probability:
             self.ask("set_policy", self.policy(self.both[0].pool.num_blocks))
         if draw() < probability:
