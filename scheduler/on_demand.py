@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from scheduler.plan import Deferral
-from scheduler.snapshot import RunningTable, StepSnapshot, Totals, WaitingTable
+from scheduler.snapshot import MemoryUse, RunningTable, StepSnapshot, Totals, WaitingTable
 from scheduler.step import ScheduleStep
 from scheduler.tables import with_reasons
 
@@ -107,6 +107,15 @@ def _tokens_since(snapshot: DecodeSnapshot) -> int:
     return (snapshot._step._index + 1) * len(snapshot._step._before.running)
 
 
+def _memory(snapshot: DecodeSnapshot) -> MemoryUse:
+    before, size = snapshot._step._before.memory, snapshot.block_size
+    filled = before.filled + _tokens_since(snapshot)
+    internal = empty = snapshot._num_used_blocks * size - filled
+    if before.reserved:
+        internal = sum([-count % size for count in snapshot.running.num_computed_tokens])
+    return replace(before, filled=filled, reserved=empty - internal, internal=internal)
+
+
 def _totals(snapshot: DecodeSnapshot) -> Totals:
     step = snapshot._step
     return step._before.totals.after_decodes(step._index + 1, _tokens_since(snapshot))
@@ -142,7 +151,7 @@ DecodeStep._makers = {
 DecodeSnapshot._makers = {
     **_of_the_step("step_id", "num_scheduled_tokens", "num_padding_tokens", "kinds"),
     **_as_before("policy", "num_waiting", "num_waiting_tokens", "num_blocks", "block_size", "block_limit"),
-    **_as_before("memory", "num_host_blocks", "num_used_host_blocks", "cached_block_ids", "shared_block_ids"),
+    **_as_before("num_host_blocks", "num_used_host_blocks", "cached_block_ids", "shared_block_ids"),
     **_empty("preempted", "resumed", "new", "finished", "events", "records"),
     **_empty("swapped_out", "swapped_in", "resumes"),
     "new_tokens": lambda snapshot: dict(zip(snapshot._step.sampling_ids, snapshot._tokens, strict=True)),
@@ -152,6 +161,7 @@ DecodeSnapshot._makers = {
     "num_free_blocks": lambda snapshot: snapshot.num_blocks - snapshot._num_used_blocks,
     "kv_cache_usage": lambda snapshot: snapshot._num_used_blocks / snapshot.num_blocks,
     "allocated_tokens": lambda snapshot: snapshot._num_used_blocks * snapshot.block_size,
-    "filled_tokens": lambda snapshot: snapshot._step._before.filled_tokens + _tokens_since(snapshot),
+    "filled_tokens": lambda snapshot: snapshot.memory.filled,
+    "memory": _memory,
     "totals": _totals,
 }

@@ -134,6 +134,7 @@ class Scheduler:
     @property
     def memory_use(self) -> MemoryUse:
         """Where the token slots of the pool are now. Costs O(running)."""
+        self._settle()
         computed = [seq.num_computed_tokens for seq in self._life.running]
         return MemoryGauge().measure(self._view(), computed, self._life.num_reserving)
 

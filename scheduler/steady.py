@@ -2,9 +2,9 @@
 
 Most steps of a busy engine are like that. The general path touches every ``Sequence`` twice a step; a run notes the
 sampled tokens as one column, and writes them back into the sequences when somebody wants to read those (``settle``).
-The run knows beforehand in which step a row fills its last block and in which one reaches its length, so a step looks
+It knows beforehand in which step a row fills its last block and in which one a row reaches its length, so a step looks
 at no other row. Whatever else comes up (a stop token, a missing one, no block left, a waiting request that could be let
-in) the run refuses; the scheduler then settles it, and the general path decides.
+in) the run refuses with nothing changed; the scheduler settles and drops it, and the general path decides.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.admission import admit_waiting
+from scheduler.allocation import ALLOCATORS
 from scheduler.chunking import PREFILL_MIXES
 from scheduler.events import StepEvent
 from scheduler.explain import Explainer
+from scheduler.fragmentation import SHORT_OF_MEMORY
+from scheduler.guard import OwnAllocator
 from scheduler.lifecycle import Lifecycle
 from scheduler.on_demand import DecodeSnapshot, DecodeStep, put
 from scheduler.plan import Deferral, Draft, StepView
@@ -23,13 +26,13 @@ from scheduler.snapshot import StepSnapshot
 from scheduler.step import StepResult
 
 SHORTEST_RUN: Final = 4
-"""Steps without an end by length that make a run worth its beginning."""
+"""Steps before the first end by length that make a run worth its beginning."""
+
+COLUMNS_KEPT: Final = 64
+"""Columns kept before they are written back, so that no settling takes long and memory does not grow."""
 
 PAGED: Final = "paged"
 """The one allocation whose requests grow while they run, a page at a time."""
-
-COLUMNS_KEPT: Final = 64
-"""Columns kept before they are written back, so that no settling costs more than some steps do."""
 
 
 def begin(
@@ -39,27 +42,40 @@ def begin(
     before: StepSnapshot,
     deferral: Deferral | None,
 ) -> DecodeRun | None:
-    """The run that can follow the state ``before``, which is the present one; None when other things are in sight."""
-    policy, rows = before.policy, life.running
+    """The run that can follow the present state, which ``before`` shows; None when other things are in sight.
+
+    deferral: why the queue waited in the last step, the first guess at why it will.
+    """
+    policy, num_rows = before.policy, len(life.running)
     if (
-        not rows
-        or life.num_decoding != len(rows)
-        or len(rows) > policy.max_num_batched_tokens
-        or policy.batching != "continuous"
-        or policy.enable_prefix_caching  # full blocks would have to be registered with their tokens
-        or life.waiting.asks_in_every_step
+        not num_rows
+        or life.num_decoding != num_rows
+        or num_rows > policy.max_num_batched_tokens
         or life.has_ended_to_pass_on
+        or policy.batching != "continuous"
+        or policy.enable_prefix_caching  # a block that fills up would have to be registered with its tokens
+        or life.waiting.asks_in_every_step
+        or isinstance(ALLOCATORS[policy.allocation], OwnAllocator)
+        or _who_fits_is_open(life, before, deferral)
     ):
         return None
     run = DecodeRun(life, view, explainer, before, deferral)
     return run if run.is_worth_it else None
 
 
+def _who_fits_is_open(life: Lifecycle, before: StepSnapshot, deferral: Deferral | None) -> bool:
+    """Whether each step must find out anew who would fit page by page: that depends on every computed token."""
+    if deferral is None or deferral.reason not in SHORT_OF_MEMORY:
+        return False
+    return life.num_reserving > 0 or before.policy.allocation != PAGED
+
+
 class DecodeRun:
     """One run, from ``begin`` until it refuses or somebody else changes the scheduler's state.
 
-    Invariants. Membership, order and policy do not change while it lasts. Block tables are always up to date; token
-    ids, token counts and counters of the books are those of the last ``settle``.
+    Invariants. Membership, order and policy do not change while it lasts. Block tables and pool are always up to date;
+    token ids, token counts and counters of the books are those of the last ``settle``. Steps count from 0, rows are in
+    order of admission.
     """
 
     def __init__(
@@ -70,50 +86,53 @@ class DecodeRun:
         before: StepSnapshot,
         deferral: Deferral | None,
     ) -> None:
+        rows = list(life.running)
+        self.deferral = deferral
         self._life = life
         self._view = view
         self._explainer = explainer
         self._before = before
-        self._rows = rows = list(life.running)
+        self._rows = rows
         self._ids = before.running.request_id
-        self._tables = before.running.block_ids
-        self._fed = tuple([seq.token_ids[-1] for seq in rows])
+        self._phases = PREFILL_MIXES[before.policy.prefill_mix](rows)
+        self._queue_is_settled = False
         self._watched = frozenset().union(*{seq.stop_ids for seq in rows}, (None,))
         self._ends_at = min([seq.max_tokens - seq.num_output_tokens for seq in rows]) - 1
         self._full_at: dict[int, list[int]] = {}
         for place, seq in enumerate(rows):
             self._full_at.setdefault(seq.capacity - seq.num_computed_tokens, []).append(place)
+        # As everywhere, the limit yields to a request that runs alone.
+        self._usable_blocks = before.block_limit if len(rows) > 1 else before.num_blocks
         self._num_used_blocks = before.num_used_blocks
-        usable = before.block_limit if len(rows) > 1 else before.num_blocks  # the limit yields to a request alone
-        self._usable_blocks = usable
-        self._phases = PREFILL_MIXES[before.policy.prefill_mix](rows)
-        self._queue_is_settled = False
-        self.deferral = deferral
+        self._tables = before.running.block_ids
+        self._fed = tuple([seq.token_ids[-1] for seq in rows])
         self._events: tuple[StepEvent, ...] = ()
         self._step: DecodeStep
         self._planned = 0
-        self._computed = 0
+        self._num_settled = 0
         self._columns: list[tuple[int, ...]] = []
         self._last_token_time = before.time
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it can last a while, and blocks are given out by page, or to nobody."""
+        """Whether it can last a while, and blocks go to requests that take them page by page, or to nobody."""
         if self._ends_at < SHORTEST_RUN:
             return False
-        return self._before.policy.allocation == PAGED or min(self._full_at) > self._ends_at
+        in_time = [places for step, places in self._full_at.items() if step <= self._ends_at]
+        growing = {self._rows[place].allocation for places in in_time for place in places}
+        return not growing or (growing == {PAGED} and self._before.policy.allocation == PAGED)
 
     def schedule(self, step_id: int, now: float) -> DecodeStep | None:
         """The next step; None, with nothing changed, when something else than decodes is due."""
         index = self._planned
         full = self._full_at.get(index)
         if full is not None or not self._queue_is_settled:
-            if not self._plan_the_rest(full or [], now):
+            if not self._queue_waits(full or [], now):
                 return None
-            if full:
+            if full is not None:
                 self._grow(full, index)
         self._planned = index + 1
-        step = DecodeStep.__new__(DecodeStep)
+        self._step = step = DecodeStep.__new__(DecodeStep)
         put(step, "step_id", step_id)
         put(step, "time", now)
         put(step, "sampling_ids", self._ids)
@@ -123,7 +142,6 @@ class DecodeRun:
         put(step, "_tables", self._tables)
         if self._events:
             put(step, "events", self._events)
-        self._step = step
         return step
 
     def update(self, result: StepResult, now: float) -> DecodeSnapshot | None:
@@ -150,12 +168,11 @@ class DecodeRun:
 
     def settle(self) -> None:
         """Write what the run has noted into sequences and books. The run may go on afterwards."""
-        made, computed = len(self._columns), self._planned - self._computed
-        if not computed and not made:
-            return
         rows, books = self._rows, self._life.books
-        for seq in rows:
-            seq.num_computed_tokens += computed
+        made, computed = len(self._columns), self._planned - self._num_settled
+        if computed:
+            for seq in rows:
+                seq.num_computed_tokens += computed
         if made:
             for seq, tokens in zip(rows, zip(*self._columns, strict=True), strict=True):
                 seq.token_ids += tokens
@@ -166,18 +183,19 @@ class DecodeRun:
         books.decode_tokens += computed * len(rows)
         books.output_tokens += made * len(rows)
         self._columns = []
-        self._computed = self._planned
+        self._num_settled = self._planned
 
-    def _plan_the_rest(self, full: list[int], now: float) -> bool:
-        """Whether the rows at ``full`` get their blocks and nobody who waits can be let in.
+    def _queue_waits(self, full: list[int], now: float) -> bool:
+        """Whether there is a block for each row at ``full`` and nobody who waits can be let in beside them.
 
-        Asked anew only when blocks were given out, and then only where blocks are what the queue waits for.
+        The queue is asked in the first step, and later when blocks were given out, if blocks are what it waits for. So
+        its length costs nothing.
         """
         if full and len(full) > self._usable_blocks - self._num_used_blocks:
             return False
         if self._queue_is_settled:
             return True
-        view, rows = self._view(), self._rows
+        rows, view = self._rows, self._view()
         draft = Draft(view)
         for phase in self._phases:
             if phase.admit:
@@ -187,23 +205,24 @@ class DecodeRun:
                     draft.grow(rows[place], 1)
                 draft.tokens.update(dict.fromkeys(self._ids, 1))
                 draft.budget -= len(rows)
-        if len(draft.running) > len(rows):
+        deferral = draft.deferral
+        if len(draft.running) > len(rows) or _who_fits_is_open(self._life, self._before, deferral):
             return False
-        self.deferral = draft.deferral
-        self._explainer.explain(draft.deferral, [], now)
+        self.deferral = deferral
+        self._queue_is_settled = deferral is None or deferral.whole_queue
+        self._explainer.explain(deferral, [], now)
         self._explainer.explain_blocked([], now)
         self._events = self._life.log.since(0)
-        self._queue_is_settled = draft.deferral is None or draft.deferral.whole_queue
         return True
 
     def _grow(self, full: list[int], index: int) -> None:
-        """Give a block to each row at ``full``, in order of the rows, since that decides the block ids."""
+        """Give a page to each row at ``full``, in order of the rows, since that decides the block ids."""
         life, rows, tables = self._life, self._rows, list(self._tables)
         for place in full:
             life.add_page(rows[place])
             tables[place] = rows[place].block_table
         self._tables = tuple(tables)
-        self._num_used_blocks = life.pool.num_used_blocks
-        next_time = index + life.pool.block_size
+        self._num_used_blocks += len(full)
+        full_again = index + life.pool.block_size
         del self._full_at[index]
-        self._full_at[next_time] = sorted(self._full_at.get(next_time, []) + full)
+        self._full_at[full_again] = sorted([*self._full_at.get(full_again, ()), *full])

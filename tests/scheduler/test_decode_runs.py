@@ -135,7 +135,7 @@ class Twins:
     def compare_state(self) -> None:
         ours, theirs = self.both
         check(ours)
-        for name in ("computed_tokens", "block_tables", "running_ids", "waiting_ids", "totals", "policy"):
+        for name in ("computed_tokens", "block_tables", "running_ids", "waiting_ids", "totals", "memory_use", "policy"):
             assert getattr(ours, name) == getattr(theirs, name), f"seed {self.seed}: {name}"
         for mine, yours in zip(ours.sequences()[0], theirs.sequences()[0], strict=True):
             for slot in type(mine).__slots__:
