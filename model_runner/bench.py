@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from model_runner.bench_profile import time_by_part
+from model_runner.bench_result import DEFAULT_PERCENTILES, RequestTimes, detailed, serve_result
 from model_runner.bench_summary import PARTS, Measurement, machine_facts, summary
 from model_runner.bench_workload import (
     BenchWorkload,
@@ -47,17 +48,20 @@ def run_workload(runner: ModelRunner, policy: SchedulerPolicy, requests: Sequenc
     found = Measurement()
     coming = list(reversed(requests))
     index = 0
-    wall, cpu = time.perf_counter(), time.process_time()
+    found.began, cpu = time.perf_counter(), time.process_time()
     while coming or scheduler.has_work:
         while coming and coming[-1].arrival_step <= index:
             request = coming.pop().request
             outcome = scheduler.add(request)
-            if not outcome.accepted:
+            if outcome.accepted:
+                arrived = time.perf_counter() - found.began
+                found.times[request.request_id] = RequestTimes(len(request.prompt_token_ids), arrived)
+            else:
                 found.rejected[request.request_id] = outcome.reason
         _one_step(runner, scheduler, found)
         index += 1
     found.totals = scheduler.totals
-    found.wall_s, found.cpu_s = time.perf_counter() - wall, time.process_time() - cpu
+    found.wall_s, found.cpu_s = time.perf_counter() - found.began, time.process_time() - cpu
     return found
 
 
@@ -78,6 +82,7 @@ def _one_step(runner: ModelRunner, scheduler: Scheduler, found: Measurement) -> 
         found.parts[part] += seconds
     for request_id, token in result.sampled.items():
         found.outputs.setdefault(request_id, []).append(token)
+        found.times[request_id].tokens.append(ended - found.began)
     found.swap_out_s += timings.swap_out_s
     found.swap_in_s += timings.swap_in_s
     found.resumes.extend(snapshot.resumes)
@@ -148,8 +153,18 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
     except ValueError as error:
         raise WorkloadError(str(error)) from error
     found = run_workload(runner, policy, workload.requests)
+    result = serve_result(
+        found.times,
+        model=runner.info.model,
+        label=options.policy,
+        rejected=found.rejected,
+        duration_s=found.wall_s,
+        all_at_once=all(timed.arrival_step == 0 for timed in workload.requests),
+        percentiles=options.metric_percentiles,
+    )
     report = {
-        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        **result,
+        **(detailed(found.times, found.rejected) if options.save_detailed else {}),
         "machine": machine_facts(),
         "runner": asdict(runner.info),
         "policy": {"preset": options.policy, **asdict(policy)},
@@ -163,6 +178,16 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
         report["share_of_step"] = time_by_part(lambda: run_workload(runner, policy, workload.requests))
     runner.close()
     return report, found
+
+
+def _percentiles(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 <= value <= 100 for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers from 0 to 100, separated by commas, are needed")
+    return values
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -187,6 +212,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the toy model and of random prompts")
     parser.add_argument("--golden", type=Path, help="JSON file with the expected tokens by request")
     parser.add_argument("--tokens-out", type=Path, help="write the tokens of each request here")
+    parser.add_argument("--save-detailed", action="store_true", help="also the times of every request and token")
+    parser.add_argument(
+        "--metric-percentiles", type=_percentiles, default=DEFAULT_PERCENTILES, metavar="P,P", help="default 99"
+    )
     parser.add_argument("--profile", action="store_true", help="run once more under the profiler for shares by part")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     return parser

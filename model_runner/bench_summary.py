@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from model_runner.bench_result import RequestTimes
 from model_runner.bench_workload import BenchWorkload
 from model_runner.device import usable_cores
 from scheduler import ResumeRecord, Totals
@@ -27,7 +28,8 @@ class Measurement:
     """What a run took. Times in seconds; steps: (wall, process CPU) of each; outputs: tokens by request_id.
 
     preemptions: by mode. swap_out_s, swap_in_s: of copying blocks. resumes: what each eviction cost whose victim caught
-    up. totals: the scheduler's counters at the end.
+    up. totals: the scheduler's counters at the end. began: on the clock of ``time.perf_counter``. times: of the
+    requests that were taken in.
     """
 
     wall_s: float = 0.0
@@ -35,6 +37,8 @@ class Measurement:
     steps: list[tuple[float, float]] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     outputs: dict[str, list[int]] = field(default_factory=dict)
+    began: float = 0.0
+    times: dict[str, RequestTimes] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
     preemptions: Counter[str] = field(default_factory=Counter)
     swap_out_s: float = 0.0
