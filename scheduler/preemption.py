@@ -66,9 +66,13 @@ REQUEUES.register("back")(Requeue(front=False))
 
 
 def propose(view: StepView, draft: Draft, for_seq: SequenceView) -> tuple[Evict, SequenceView] | None:
-    """The next eviction that makes room for ``for_seq``, which may be itself; None when nobody may go."""
+    """The next eviction that makes room for ``for_seq``, which may be itself; None when nobody may go.
+
+    Rows of a static batch that have no block yet would go for nothing, so they stay (fault F48).
+    """
     policy = view.policy
-    victim = VICTIMS[policy.preemption_victim].choose(draft.running, draft)
+    candidates = [seq for seq in draft.running if seq is for_seq or draft.blocks_of(seq)]
+    victim = VICTIMS[policy.preemption_victim].choose(candidates, draft)
     eviction = MODES[policy.preemption_mode](draft, victim, for_seq.request_id)
     return None if eviction is None else (eviction, victim)
 

@@ -45,6 +45,26 @@ def test_F04_a_prompt_must_leave_room_for_one_token(prompt: int, accepted: bool)
     assert accepted or ("prompt_token_ids" in outcome.reason and "16" in outcome.reason)
 
 
+def test_F05_a_request_that_was_legal_before_the_pool_was_rebuilt_is_rejected_and_the_others_run() -> None:
+    """40 + 3 - 1 tokens are 11 blocks: legal with 100, impossible with the 4 of the next start."""
+    long, short = request("long", 40, 3), request("short", 4, 3)
+    before = bench([long, short], num_blocks=100)
+    assert before.scheduler.waiting_ids == ("long", "short")
+    after = bench(num_blocks=4)
+    outcome = after.scheduler.add(long)
+    assert (outcome.accepted, "11 KV blocks" in outcome.reason, "the pool has 4" in outcome.reason) == (
+        False,
+        True,
+        True,
+    )
+    after.add(short)
+    after.drain()
+    assert set(after.ends()) == {"short"}
+    assert [event.kind for snapshot in after.snapshots for event in snapshot.events if event.request_id == "long"] == [
+        "rejected"
+    ]
+
+
 def test_F06_an_empty_prompt_between_two_good_requests_is_one_rejection_and_two_completions() -> None:
     made = bench(num_blocks=16)
     outcomes = [made.scheduler.add(request(name, prompt, 2)) for name, prompt in (("A", 3), ("B", 0), ("C", 3))]

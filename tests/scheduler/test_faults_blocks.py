@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,27 @@ def test_F28_a_second_free_is_noticed_and_changes_nothing() -> None:
         pool.free("A", blocks)
     pool.check()
     assert sorted(pool.allocate("B", 4)) == [1, 2, 3, 4]
+
+
+def test_F29_there_are_never_more_free_blocks_than_exist() -> None:
+    """Random takes and frees, of the pool's choice and of one's own; a model of sets keeps the count."""
+    rng, pool, owned = random.Random(29), KVBlockPool(23, 4), {}
+    for index in range(3_000):
+        free = pool.num_blocks - sum(map(len, owned.values()))
+        assert (pool.num_free_blocks, pool.free_map.count(1)) == (free, free)
+        if owned and (rng.random() < 0.5 or not free):
+            name = rng.choice(list(owned))
+            pool.free(name, owned.pop(name))
+        else:
+            name, count = f"r{index}", rng.randint(1, free)
+            if rng.random() < 0.5:
+                owned[name] = pool.allocate(name, count)
+            else:
+                owned[name] = tuple(rng.sample([b for b in range(1, 24) if pool.free_map[b]], count))
+                pool.take(name, owned[name])
+        pool.check()
+        held = [block for blocks in owned.values() for block in blocks]
+        assert len(set(held)) == len(held)
 
 
 def test_F30_blocks_given_out_after_a_release_are_disjoint_from_those_still_owned() -> None:

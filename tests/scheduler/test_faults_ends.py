@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from dataclasses import fields
 
@@ -107,6 +108,24 @@ def test_F58_a_request_evicted_before_its_first_token_has_one_first_token_time()
     assert records["b"].num_preemptions > 0
     assert made.events("preempted", "b")[0].time < first
     assert records["b"].first_token_time == first
+
+
+def test_F60_what_is_kept_does_not_grow_with_the_requests_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.lifecycle.REMEMBERED_IDS", 50)
+    made = bench(num_blocks=9, preemption_mode="swap", max_num_seqs=4)
+
+    def kept_after(count: int) -> int:
+        for index in range(count):
+            made.add(request(f"r{index}", 7, 6))
+            made.step()
+        made.drain(limit=10**6)
+        made.steps.clear()
+        made.snapshots.clear()
+        gc.collect()
+        return len(gc.get_objects())
+
+    assert kept_after(200) + 100 > kept_after(2_000)
+    assert made.scheduler.totals.finished == 2_200
 
 
 @pytest.mark.parametrize(("batching", "iterations", "padding"), [("static", 150, 600 - 254), ("continuous", 83, 0)])
