@@ -15,6 +15,7 @@ from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
 from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
+from tests.scheduler.own_files import registries_restored
 
 MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
 
@@ -297,3 +298,29 @@ def test_the_same_elements_come_in_the_same_order_whatever_is_shown(client):
     at.run()
     assert [type(e).__name__ for e in at.main] == before
     assert len(at.get("vega_lite_chart")) == 4
+
+
+OWN_RULE = """
+from scheduler import VictimRule
+class Oldest(VictimRule):
+    name = "oldest"
+    description = "Evicts the *oldest*."
+    def choose(self, candidates, draft):
+        return candidates[0]
+"""
+
+
+def test_a_policy_from_a_file_is_offered_and_a_file_that_is_left_out_is_named(client, tmp_path, monkeypatch):
+    (tmp_path / "oldest.py").write_text(OWN_RULE, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("x = (\n", encoding="utf-8")
+    monkeypatch.setenv("BATCHSCOPE_POLICIES", str(tmp_path))
+    with registries_restored():
+        client.run(2)
+        at = page()
+        assert not at.exception
+        assert at.selectbox(key="policy.preemption_victim").options[-1] == "oldest"
+        notices = [element.value for element in at.warning if "broken" in element.value]
+        assert len(notices) == 1
+        assert "SyntaxError" in notices[0]
+        at.selectbox(key="policy.preemption_victim").select("oldest").run()
+        assert client.policy.preemption_victim == "oldest"
