@@ -316,6 +316,13 @@ def test_the_shipped_examples_are_offered_and_never_refused(load: Load, path: Pa
     assert sum(1 for _ in path.open(encoding="utf-8")) <= 30
 
 
+def test_the_code_of_the_page_that_explains_it_is_offered(load: Load) -> None:
+    page = (EXAMPLES.parent / "own-policies.md").read_text(encoding="utf-8")
+    load(shown=page.partition("```python\n")[2].partition("```")[0])
+    assert custom.faults() == ()
+    assert [own.name for own in custom.loaded()] == ["longest_output"]
+
+
 ALLOCATOR = """
 from scheduler import Allocator
 class Mine(Allocator):
