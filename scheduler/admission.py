@@ -8,6 +8,7 @@ from typing import Final
 from scheduler.allocation import blocks_for, has_place, longest_run, place
 from scheduler.chunking import threshold_of
 from scheduler.plan import Deferral, Draft, StepView
+from scheduler.prefix_hits import NO_HIT, Hit
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 
@@ -98,14 +99,13 @@ def admit_waiting(view: StepView, draft: Draft) -> None:
     skipped: list[Deferral] = []
     for seq in view.waiting:
         verdict = no_room_in_step(view, draft, seq)
-        num_tokens = 0
+        num_tokens, hit = 0, NO_HIT
         if verdict is None:
-            num_tokens = first_chunk(view, draft, seq)
-            verdict = memory_verdict(view, draft, seq, num_tokens) if num_tokens else _uncut(draft, seq)
+            hit = draft.look_up(seq)
+            num_tokens = first_chunk(view, draft, seq, hit.num_tokens)
+            verdict = memory_verdict(view, draft, seq, num_tokens, hit) if num_tokens else _uncut(draft, seq)
         if verdict is None:
-            count = blocks_for(view, seq, seq.num_computed_tokens + num_tokens)
-            draft.admit(seq, count, first_block=place(view, draft, count))
-            draft.plan(seq, num_tokens)
+            _let_in(view, draft, seq, num_tokens, hit)
             for deferral in skipped:
                 draft.passed[deferral.request_id] += 1
             if any(draft.passed[deferral.request_id] >= MAX_PASSES for deferral in skipped):
@@ -118,6 +118,15 @@ def admit_waiting(view: StepView, draft: Draft) -> None:
         draft.deferral = _walk_ended(skipped, verdict, draft)
         return
     draft.deferral = _walk_ended(skipped, None, draft)
+
+
+def _let_in(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int, hit: Hit) -> None:
+    end = seq.num_computed_tokens + hit.num_tokens + num_tokens
+    count = blocks_for(view, seq, end)
+    draft.admit(seq, count, first_block=place(view, draft, count), hit=hit)
+    draft.plan(seq, num_tokens)
+    if draft.prefix is not None:
+        draft.prefix.admit(seq, hit, count, end)
 
 
 def _uncut(draft: Draft, seq: SequenceView) -> Deferral:
@@ -173,12 +182,13 @@ def no_room_in_step(view: StepView, draft: Draft, seq: SequenceView) -> Deferral
     return None
 
 
-def first_chunk(view: StepView, draft: Draft, seq: SequenceView) -> int:
+def first_chunk(view: StepView, draft: Draft, seq: SequenceView, num_cached: int) -> int:
     """Tokens a request would start with; 0 when its prompt may not be cut and does not fit the budget.
 
-    The threshold cuts even with chunking off, as in vLLM.
+    num_cached: tokens found in the prefix cache, which need not be computed. The threshold cuts even with chunking off,
+    as in vLLM.
     """
-    num_tokens = seq.num_tokens - seq.num_computed_tokens
+    num_tokens = seq.num_tokens - seq.num_computed_tokens - num_cached
     threshold = threshold_of(view)
     if 0 < threshold < num_tokens:
         num_tokens = threshold
@@ -187,12 +197,14 @@ def first_chunk(view: StepView, draft: Draft, seq: SequenceView) -> int:
     return min(num_tokens, draft.budget)
 
 
-def memory_verdict(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) -> Deferral | None:
+def memory_verdict(
+    view: StepView, draft: Draft, seq: SequenceView, num_tokens: int, hit: Hit = NO_HIT
+) -> Deferral | None:
     """None when the blocks that the rule asks for are there, else the reason with its numbers.
 
     Free blocks that are enough together, but in no run the allocator can use, are ``allocator_fragmented``.
     """
-    needed = must_fit(view, seq, num_tokens)
+    needed = must_fit(view, seq, hit.num_tokens + num_tokens) - hit.num_in_use
     free = draft.free_for_admission - RULES[view.policy.admission_rule].promised_blocks(view, draft)
     watermark = watermark_blocks(view, draft)
     reason, run = "kv_capacity" if needed > free else "watermark", 0

@@ -30,6 +30,8 @@ def assemble(
     all_decode = bool(ids) and ids == list(draft.tokens) and draft.view.policy.batching == "continuous"
     rows = _decodes(life, ids) if all_decode else _rows(draft, life, now)
     swapped_out, swapped_in = life.host.drain()
+    if draft.view.policy.enable_prefix_caching:
+        life.register_full_blocks(draft.tokens)
     return ScheduleStep(
         step_id=step_id,
         policy_version=draft.view.policy.version,
@@ -178,6 +180,44 @@ def undo(seq: Sequence, step: ScheduleStep, life: Lifecycle) -> None:
     seq.decoding = False
     seq.num_computed_tokens = start
     life.note_reserving(seq)
+    forget_filled(step, seq.request_id, life)
+    seq.num_registered = min(seq.num_registered, start // life.pool.block_size)
     if seq.static_length:
         done = step.num_scheduled_tokens.get(seq.request_id, 0) + step.num_padding_tokens.get(seq.request_id, 0)
         seq.static_position -= done
+
+
+def forget_filled(step: ScheduleStep, request_id: str, life: Lifecycle) -> tuple[int, ...]:
+    """Take the blocks that a row of a lost step should have filled out of the prefix cache; returns them."""
+    size, start = life.pool.block_size, step.positions_start[request_id]
+    end = start + step.num_scheduled_tokens.get(request_id, 0)
+    blocks = step.block_tables[request_id][start // size : end // size]
+    for block in blocks:
+        life.pool.cache.forget(block)
+    return blocks
+
+
+def give_up(step: ScheduleStep, life: Lifecycle) -> None:
+    """Count a whole step as not computed, because its result never came; nothing that it filled or moved is trusted."""
+    lost: set[int] = set()
+    for request_id in step.positions_start:
+        lost.update(forget_filled(step, request_id, life))
+        seq = life.live.get(request_id)
+        if seq is not None:
+            undo(seq, step, life)
+    for move in (*step.swapped_out, *step.swapped_in):
+        seq = life.live.get(move.request_id)
+        if seq is not None:
+            life.lose_copy(seq)
+    if lost:
+        for request_id in step.positions_start:
+            seq = life.live.get(request_id)
+            if seq is not None:
+                _step_back(seq, lost, life)
+
+
+def _step_back(seq: Sequence, lost: set[int], life: Lifecycle) -> None:
+    """Begin before the first block that another row of a lost step should have filled."""
+    index = next((index for index, block in enumerate(seq.block_table) if block in lost), len(seq.block_table))
+    seq.num_computed_tokens = min(seq.num_computed_tokens, index * life.pool.block_size)
+    seq.num_registered = min(seq.num_registered, index)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+
+from scheduler.prefix_cache import PrefixCache
 
 
 class InvariantError(RuntimeError):
@@ -16,6 +19,10 @@ class KVBlockPool:
     request before its head (vLLM puts freed blocks at the front of its free list in that order). ``take`` removes
     blocks from its middle, in O(1) each. free_map: one byte a block id, 1 = free, so that ``find`` finds runs of free
     blocks; to be read only.
+
+    cache: which blocks hold what. A known block that is freed goes to the far end of the free list instead, again the
+    tail before the head, so that the least recently used is handed out first; ``share`` gives it to whom it serves.
+    shared: blocks in use by more than one request -> their holders; to be read only.
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
@@ -24,6 +31,11 @@ class KVBlockPool:
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks, 0, -1))
         self.free_map = bytearray(b"\0" + b"\1" * num_blocks)
         self._owner: list[str | None] = [None] * (num_blocks + 1)
+        self.shared: dict[int, dict[str, None]] = {}
+        self.cache = PrefixCache()
+        self._cached_free: tuple[int, ...] = ()
+        self._cached_free_of = (0, 0)
+        self._moves = 0
 
     @property
     def num_free_blocks(self) -> int:
@@ -41,8 +53,35 @@ class KVBlockPool:
         return self.num_used_blocks / self.num_blocks
 
     def owner(self, block_id: int) -> str | None:
-        """The request that owns a block, or None."""
+        """The request that owns a block, the first of those that share it, or None."""
         return self._owner[block_id]
+
+    def holders(self, block_id: int) -> tuple[str, ...]:
+        """All requests that use a block."""
+        owner = self._owner[block_id]
+        return tuple(self.shared.get(block_id, () if owner is None else (owner,)))
+
+    def is_free(self, block_id: int) -> bool:
+        """Whether nobody uses a block."""
+        return block_id in self._free
+
+    def free_order(self) -> Iterator[int]:
+        """Free blocks in the order in which they would be handed out."""
+        return reversed(self._free)
+
+    def find(self, digest: bytes) -> Iterator[int]:
+        """Blocks known to hold what the digest stands for."""
+        return self.cache.find(digest)
+
+    def cached_free(self) -> tuple[int, ...]:
+        """Free blocks whose content is known, in the order in which they would be handed out."""
+        state = (self.cache.version, self._moves)
+        if state != self._cached_free_of:
+            self._cached_free_of = state
+            self._cached_free = tuple(
+                [block for block in self.free_order() if block in self.cache] if self.cache else ()
+            )
+        return self._cached_free
 
     def allocate(self, request_id: str, count: int) -> tuple[int, ...]:
         """Take ``count`` blocks for a request: all or nothing.
@@ -72,22 +111,56 @@ class KVBlockPool:
             del self._free[block]
         self._own(request_id, blocks)
 
+    def share(self, request_id: str, blocks: tuple[int, ...]) -> None:
+        """Let a request use blocks for what they hold, beside those that use them already."""
+        for block in blocks:
+            if block in self._free:
+                del self._free[block]
+                self.free_map[block] = 0
+                self._owner[block] = request_id
+            else:
+                self.shared.setdefault(block, dict.fromkeys(self.holders(block)))[request_id] = None
+        self._moves += 1
+
     def _own(self, request_id: str, blocks: tuple[int, ...]) -> None:
         for block in blocks:
             self._owner[block] = request_id
             self.free_map[block] = 0
+        if self.cache:
+            for block in blocks:
+                self.cache.forget(block)
 
     def free(self, request_id: str, blocks: tuple[int, ...]) -> None:
-        """Give blocks back, in order of position.
+        """Give blocks back, in order of position; those that others use stay theirs.
 
         Raises InvariantError when a block is not the request's: a second free would let two requests share it (F28).
         """
+        if self.shared:
+            blocks = tuple([block for block in blocks if not self._leave(request_id, block)])
         for block in blocks:
             if self._owner[block] != request_id:
                 raise InvariantError(f"{request_id} frees block {block}, which belongs to {self._owner[block]}")
             self._owner[block] = None
             self._free[block] = None
             self.free_map[block] = 1
+        if self.cache:
+            self._moves += 1
+            for block in reversed(blocks):
+                if block in self.cache:
+                    self._free.move_to_end(block, last=False)
+
+    def _leave(self, request_id: str, block: int) -> bool:
+        """Take a request from the holders of a block that others use as well; False when none do."""
+        holders = self.shared.get(block)
+        if holders is None:
+            return False
+        if request_id not in holders:
+            raise InvariantError(f"{request_id} frees block {block}, which belongs to {tuple(holders)}")
+        del holders[request_id]
+        self._owner[block] = next(iter(holders))
+        if len(holders) == 1:
+            del self.shared[block]
+        return True
 
     def check(self) -> None:
         """Raise InvariantError unless every block is either free once or owned once."""
@@ -98,5 +171,7 @@ class KVBlockPool:
                     f"block {block} is owned by {self._owner[block]}, in the free list: {free}, "
                     f"in the free map: {self.free_map[block]}"
                 )
+            if len(self.shared.get(block, "--")) < 2 or (free and block in self.shared):
+                raise InvariantError(f"block {block} is shared by {self.shared[block]}, free: {free}")
         if self._owner[0] is not None or 0 in self._free or self.free_map[0]:
             raise InvariantError("block 0 must belong to nobody")

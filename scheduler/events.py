@@ -50,7 +50,8 @@ class StepEvent:
     sentence; preempted: the victim rule that chose it, "standstill", or "requested" (``Scheduler.preempt``); chunked:
     "token_budget" or "long_prefill_token_threshold".
     numbers: by kind (the snapshot tables of docs/architecture.md list them). Fixed names:
-        queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s;
+        queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s,
+        num_cached_tokens (found in the prefix cache);
         deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left;
         chunked: num_scheduled_tokens, num_tokens_left; preempted: for_request_id, freed_blocks, recompute_tokens, mode
         ("recompute" or "swap"), moved_blocks, and host_free_blocks where a swap became a recompute for want of room;

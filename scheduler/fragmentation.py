@@ -36,7 +36,8 @@ class MemoryGauge:
         is the rest of last blocks, and no row needs to be looked at.
         """
         size = view.block_size
-        filled = sum(num_computed_tokens)
+        counted_twice = sum(len(holders) - 1 for holders in view.shared.values()) * size  # only full blocks are shared
+        filled = max(0, sum(num_computed_tokens) - counted_twice)
         empty = view.num_used_blocks * size - filled
         internal = sum([-count % size for count in num_computed_tokens]) if num_reserving else empty
         unusable = self._unusable_blocks(view)
@@ -88,7 +89,7 @@ def fitting_paged(view: StepView, draft: Draft) -> tuple[str, ...]:
     """Requests that find no memory in this step, and would be let in were all blocks given out page by page.
 
     The step is planned again, by the same rules, in a world where each request that runs at its start owns just the
-    pages of its computed tokens.
+    pages of its computed tokens, and shares none.
     """
     deferral = draft.deferral
     if deferral is None or deferral.reason not in SHORT_OF_MEMORY:
@@ -100,6 +101,8 @@ def fitting_paged(view: StepView, draft: Draft) -> tuple[str, ...]:
         running=twins,
         num_used_blocks=sum(len(seq.block_table) for seq in twins),
         free_map=b"",
+        shared={},
+        prefix=None,
         refusals=Refusals(),
     )
     other = Draft(world)

@@ -19,19 +19,19 @@ def check(scheduler: Scheduler) -> None:
     scheduler.pool.check()
     running, waiting, live = scheduler.sequences()
     _check_lists(running, waiting, live)
-    owned: dict[int, str] = {}
+    users: dict[int, list[str]] = {}
     for seq in live.values():
         _check_sequence(seq, scheduler.pool.block_size)
         _check_place(seq, scheduler.pool.num_blocks)
         for block in seq.block_table:
-            _require(block not in owned, f"block {block} is in the tables of {owned.get(block)} and {seq.request_id}")
-            _require(
-                scheduler.pool.owner(block) == seq.request_id, f"block {block} of {seq.request_id} has another owner"
-            )
-            owned[block] = seq.request_id
+            users.setdefault(block, []).append(seq.request_id)
+        _check_registered(scheduler, seq)
+    for block, names in users.items():
+        holders = scheduler.pool.holders(block)
+        _require(sorted(names) == sorted(holders), f"block {block} is in the tables of {names}, held by {holders}")
     _require(
-        len(owned) == scheduler.pool.num_used_blocks,
-        f"{len(owned)} blocks in tables, {scheduler.pool.num_used_blocks} in use",
+        len(users) == scheduler.pool.num_used_blocks,
+        f"{len(users)} blocks in tables, {scheduler.pool.num_used_blocks} in use",
     )
     _check_host(scheduler, live)
     slots = [seq.slot for seq in running]
@@ -90,7 +90,9 @@ def check_snapshot(snapshot: StepSnapshot) -> None:
     )
     _require(snapshot.num_used_blocks + snapshot.num_free_blocks == snapshot.num_blocks, "blocks used + free != all")
     _require(0.0 <= snapshot.kv_cache_usage <= 1.0, f"kv_cache_usage is {snapshot.kv_cache_usage}")
-    in_tables = sum(len(table) for table in snapshot.running.block_ids)
+    used = {block for table in snapshot.running.block_ids for block in table}
+    in_tables = len(used)
+    _require(used.isdisjoint(snapshot.cached_block_ids), "a free block is in a table")
     _require(in_tables == snapshot.num_used_blocks, f"{in_tables} blocks in rows, {snapshot.num_used_blocks} in use")
     _require(
         sum(snapshot.waiting.swapped_blocks) <= snapshot.num_used_host_blocks <= snapshot.num_host_blocks,
@@ -123,6 +125,20 @@ def _check_lists(running: list[Sequence], waiting: list[Sequence], live: dict[st
             bool(seq.num_computed_tokens) == bool(seq.host_block_ids),
             f"{seq.request_id} waits with {seq.num_computed_tokens} computed tokens in {seq.host_block_ids}",
         )
+
+
+def _check_registered(scheduler: Scheduler, seq: Sequence) -> None:
+    """What the prefix cache knows of a request's blocks is what is in them."""
+    pool = scheduler.pool
+    full = seq.num_computed_tokens // pool.block_size
+    _require(seq.num_registered <= full, f"{seq.request_id} offers {seq.num_registered} blocks, {full} are full")
+    if not pool.cache:
+        return
+    digests = seq.block_digests(pool.block_size)
+    for index, block in enumerate(seq.block_table):
+        known = pool.cache.digest(block)
+        own = digests[index] if index < len(digests) else None
+        _require(known is None or known == own, f"block {block} of {seq.request_id} is known for other tokens")
 
 
 def _check_host(scheduler: Scheduler, live: dict[str, Sequence]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from typing import Any, Final
 
 from scheduler.allocation import in_force
@@ -12,7 +13,7 @@ from scheduler.events import Number
 from scheduler.metrics import Books, record_of, record_of_rejected
 from scheduler.ordering import ORDERS
 from scheduler.plan import Action, Admit, Evict, Grow, Release
-from scheduler.policy import SchedulerPolicy
+from scheduler.policy import SchedulerPolicy, offers_prefix_cache
 from scheduler.preemption import REQUEUES
 from scheduler.queue import WaitingQueue
 from scheduler.refusals import Refusals
@@ -168,10 +169,30 @@ class Lifecycle:
                     self.end(seq, "finished", seq.end_reason, now)
         return new, resumed
 
+    def register_full_blocks(self, request_ids: Iterable[str]) -> None:
+        """Make the blocks that this step fills known to the prefix cache, in schedule order, as soon as planned."""
+        size = self.pool.block_size
+        for request_id in request_ids:
+            seq = self.live[request_id]
+            full = seq.num_computed_tokens // size
+            if seq.caching and full > seq.num_registered:
+                digests = seq.block_digests(size)
+                for index in range(seq.num_registered, full):
+                    self.pool.cache.register(seq.block_table[index], digests[index])
+                seq.num_registered = full
+
+    def drop_cache(self) -> None:
+        """Forget all prefixes: known blocks that are free become plain free ones."""
+        self.pool.cache.clear()
+        for seq in self.running:
+            seq.caching, seq.num_registered = False, 0
+
     def lose_copy(self, seq: Sequence) -> None:
         """Take a swapped request's content for lost, because the step that should have copied it was given up."""
         seq.high_water = max(seq.high_water, seq.num_computed_tokens)
-        seq.num_computed_tokens = 0
+        seq.num_computed_tokens = seq.num_registered = 0
+        for block in seq.block_table:
+            self.pool.cache.forget(block)
         if seq.host_block_ids:
             self.host.drop(seq)
             self.waiting.version += 1
@@ -188,17 +209,22 @@ class Lifecycle:
         self.blocks_changed = True
 
     def _give_blocks(self, seq: Sequence, action: Grow | Admit) -> None:
+        if isinstance(action, Admit) and action.cached_ids:
+            self.pool.share(seq.request_id, action.cached_ids)
+            seq.block_table = action.cached_ids
         if action.block_ids:
             self.pool.take(seq.request_id, action.block_ids)
             seq.block_table += action.block_ids
         else:
-            seq.block_table += self.pool.allocate(seq.request_id, action.num_blocks)
+            lacking = action.num_blocks - (len(seq.block_table) if isinstance(action, Admit) else 0)
+            seq.block_table += self.pool.allocate(seq.request_id, lacking)
         seq.capacity = len(seq.block_table) * self.pool.block_size
         self.blocks_changed = True
 
     def _leave_batch(self, seq: Sequence) -> None:
         self.pool.free(seq.request_id, seq.block_table)
         seq.allocation = ""
+        seq.caching, seq.num_registered, seq.num_cached_tokens = False, 0, 0
         seq.block_table = ()
         seq.capacity = 0
         seq.num_computed_tokens = 0
@@ -233,12 +259,14 @@ class Lifecycle:
         self._give_blocks(seq, action)
         if policy.allocation != "paged":
             self.note_reserving(seq)
+        self._note_hit(seq, action, policy)
         self.log.add(
             kind,
             seq.request_id,
             now,
             num_blocks=action.num_blocks,
             num_scheduled_tokens=num_tokens,
+            num_cached_tokens=seq.num_cached_tokens,
             waited_s=now - since,
         )
         moved = self.host.move_in(seq) if seq.host_block_ids else 0
@@ -246,6 +274,19 @@ class Lifecycle:
         if moved:
             self.books.swapped_in_blocks += moved
             self._log_move("swapped_in", seq, moved, now)
+
+    def _note_hit(self, seq: Sequence, action: Admit, policy: SchedulerPolicy) -> None:
+        """Begin behind the cached prefix. Only first admissions are counted: vLLM counts resumed requests apart."""
+        seq.caching = offers_prefix_cache(policy)
+        if not action.looked_up:
+            return
+        hit = len(action.cached_ids) * self.pool.block_size
+        seq.num_registered = len(action.cached_ids)
+        seq.num_computed_tokens = seq.num_cached_tokens = hit
+        seq.total_cached_tokens += hit
+        if not seq.num_preemptions:
+            self.books.prefix_cache_queries += seq.num_tokens
+            self.books.prefix_cache_hits += hit
 
     def _log_move(self, kind: str, seq: Sequence, num_blocks: int, now: float) -> None:
         free = self.host.num_free_blocks

@@ -22,6 +22,8 @@ class Books:
         "padding_tokens",
         "preemptions",
         "prefill_tokens",
+        "prefix_cache_hits",
+        "prefix_cache_queries",
         "recompute_tokens",
         "refused_proposals",
         "rejected",
@@ -33,7 +35,7 @@ class Books:
 
     def __init__(self) -> None:
         self.steps = self.submitted = self.finished = self.aborted = self.rejected = 0
-        self.swapped_out_blocks = self.swapped_in_blocks = 0
+        self.swapped_out_blocks = self.swapped_in_blocks = self.prefix_cache_queries = self.prefix_cache_hits = 0
         self.preemptions = self.idle_slot_steps = self.output_tokens = self.refused_proposals = 0
         self.prefill_tokens = self.decode_tokens = self.recompute_tokens = self.padding_tokens = 0
 
@@ -55,6 +57,8 @@ class Books:
             refused_proposals=self.refused_proposals,
             swapped_out_blocks=self.swapped_out_blocks,
             swapped_in_blocks=self.swapped_in_blocks,
+            prefix_cache_queries=self.prefix_cache_queries,
+            prefix_cache_hits=self.prefix_cache_hits,
         )
 
     def count_computed(self, seq: Sequence, start: int, num_tokens: int) -> str:
@@ -94,6 +98,7 @@ def record_of(seq: Sequence, outcome: str, reason: str, now: float) -> RequestRe
         policy_version=seq.policy_version,
         num_prior_output_tokens=len(seq.request.prior_output_token_ids),
         swapped_blocks=seq.swapped_blocks,
+        num_cached_tokens=seq.total_cached_tokens,
     )
 
 

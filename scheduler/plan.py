@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from scheduler.policy import SchedulerPolicy
+from scheduler.prefix_hits import NO_HIT, Hit, PrefixPaper, PrefixReader
 from scheduler.refusals import Refusals
 from scheduler.sequence import SequenceView
 
@@ -26,7 +27,8 @@ class StepView:
     running: in the order in which the scheduler walks them (order of admission). block_limit: blocks that may be in
     use under ``kv_block_limit``. num_used_blocks: blocks in use now. num_free_host_blocks: room for swapped blocks.
     refusals: where proposals of policies of one's own that break a rule are noted. free_map: one byte a block id, 1 =
-    free; empty unless the allocator in force places its blocks itself.
+    free; empty unless the allocator in force places its blocks itself. shared: blocks in use by more than one request,
+    and by which. prefix: the prefix cache where the policy has one for those it lets in, else None.
     """
 
     policy: SchedulerPolicy
@@ -39,6 +41,8 @@ class StepView:
     max_model_len: int
     refusals: Refusals = field(default_factory=Refusals)
     free_map: bytes = b""
+    shared: Mapping[int, Sized] = field(default_factory=dict)
+    prefix: PrefixReader | None = None
     num_free_host_blocks: int = 0
 
     def blocks_for(self, num_tokens: int) -> int:
@@ -76,12 +80,17 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Let a waiting request in, with ``num_blocks`` blocks: ``block_ids``, or the pool's next where there are none."""
+    """Let a waiting request in, with ``num_blocks`` blocks: ``block_ids``, or the pool's next where there are none.
+
+    cached_ids: the first of these blocks, found in the prefix cache; looked_up: it was asked.
+    """
 
     request_id: str
     num_blocks: int
     static_length: int = 0
     block_ids: tuple[int, ...] = ()
+    cached_ids: tuple[int, ...] = ()
+    looked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,7 @@ class Draft:
     free_map: the view's, as it would be. Where there is one, every block given out is chosen here, so that what is
     placed for one request is not given to another; where there is none, the pool chooses.
     promised: (of so many of ``running``, blocks they may still take), as far as a rule has counted.
+    prefix: the prefix cache as it would be, once admission began. released: shared block -> holders it would lose.
     """
 
     __slots__ = (
@@ -164,6 +174,8 @@ class Draft:
         "passed",
         "placed",
         "promised",
+        "prefix",
+        "released",
         "running",
         "tokens",
         "used",
@@ -184,6 +196,8 @@ class Draft:
         self.used = view.num_used_blocks
         self.free_map = bytearray(view.free_map)
         self.placed: dict[str, tuple[int, ...]] = {}
+        self.prefix: PrefixPaper | None = None
+        self.released: dict[int, int] = {}
         self.free_host_blocks = view.num_free_host_blocks
         self.promised = (0, 0)
         self.deferral: Deferral | None = None
@@ -222,8 +236,18 @@ class Draft:
         self.promised = (0, 0)
 
     def blocks_of(self, seq: SequenceView) -> int:
-        """Blocks a request would own after the step."""
+        """Blocks a request would own after the step, shared ones included."""
         return len(seq.block_table) + self.grown.get(seq.request_id, 0)
+
+    def freed_by(self, seq: SequenceView) -> int:
+        """Blocks that would be free without the request: its own but for those that others use too."""
+        return self.blocks_of(seq) - len(self._kept(seq))
+
+    def _kept(self, seq: SequenceView) -> list[int]:
+        shared = self.view.shared
+        if not shared:
+            return []
+        return [b for b in seq.block_table if b in shared and len(shared[b]) - self.released.get(b, 0) > 1]
 
     def evict(self, eviction: Evict, victim: SequenceView) -> None:
         """Take a request out; if it was planned already, its tokens go back to the budget (vLLM does the same)."""
@@ -239,22 +263,45 @@ class Draft:
 
     def _take_out(self, seq: SequenceView) -> None:
         self.budget += self.tokens.pop(seq.request_id, 0) + self.padding.pop(seq.request_id, 0)
-        self.used -= self.blocks_of(seq)
+        kept = self._kept(seq)
+        self.used -= self.blocks_of(seq) - len(kept)
         self.grown.pop(seq.request_id, None)
         if self.free_map:
             for block in (*seq.block_table, *self.placed.pop(seq.request_id, ())):
-                self.free_map[block] = 1
+                self.free_map[block] = block not in kept
+        for block in kept:
+            self.released[block] = self.released.get(block, 0) + 1
         self.running.remove(seq)
         self.promised = (0, 0)
 
+    def look_up(self, seq: SequenceView) -> Hit:
+        """What the prefix cache would have for a waiting request."""
+        if self.view.prefix is None:
+            return NO_HIT
+        if self.prefix is None:
+            rows = {row.request_id: row for row in self.running}
+            planned = [(rows[name], rows[name].num_computed_tokens + count) for name, count in self.tokens.items()]
+            self.prefix = PrefixPaper(self.view.prefix, self.grown, planned)
+        return self.prefix.look_up(seq)
+
     def admit(
-        self, seq: SequenceView, num_blocks: int, *, first_block: int | None = None, static_length: int = 0
+        self,
+        seq: SequenceView,
+        num_blocks: int,
+        *,
+        first_block: int | None = None,
+        static_length: int = 0,
+        hit: Hit = NO_HIT,
     ) -> None:
-        """Let a waiting request in, with the run of blocks that begins at ``first_block`` where it is given."""
+        """Let a waiting request in, with the run of blocks that begins at ``first_block`` where it is given.
+
+        hit: the first of its blocks, found in the prefix cache.
+        """
         block_ids = self._choose(seq, num_blocks, first_block)
-        self.actions.append(Admit(seq.request_id, num_blocks, static_length, block_ids))
+        looked_up = self.prefix is not None and not seq.num_computed_tokens
+        self.actions.append(Admit(seq.request_id, num_blocks, static_length, block_ids, hit.block_ids, looked_up))
         self.grown[seq.request_id] = num_blocks
-        self.used += num_blocks
+        self.used += num_blocks - hit.num_in_use
         self.running.append(seq)
 
     def _choose(self, seq: SequenceView, num_blocks: int, first_block: int | None) -> tuple[int, ...]:

@@ -30,7 +30,8 @@ class SchedulerPolicy:
     preemption_mode, preemption_victim, preemption_requeue: what an eviction does, who goes, where it queues again.
     allocation: how KV blocks are given out.
     kv_block_limit: blocks that may be in use, >= 1; None = all. A lowered limit kills nobody.
-    enable_prefix_caching: share full blocks of equal prefixes.
+    enable_prefix_caching: share full blocks of equal prefixes among requests admitted under batching "continuous" and
+    allocation "paged"; without effect on others.
     step_delay_ms: pause after each step, >= 0, for the eye; never counted as engine time. paused: start no step.
     single_step: wait for a step command before each step.
     version: set by the scheduler.
@@ -110,9 +111,6 @@ FIELD_RANGES: Final[dict[str, FieldRange]] = {
 SWITCHES: Final = ("admission_paused", "enable_chunked_prefill", "enable_prefix_caching", "paused", "single_step")
 """Fields that are True or False."""
 
-NOT_YET: Final = {"enable_prefix_caching": True}
-"""Legal types whose value has no effect in this version, and is therefore refused rather than ignored."""
-
 
 def choices(field: str) -> tuple[str, ...]:
     """Values of a field that has named values, in the order of a menu. Raises ValueError for any other field."""
@@ -150,10 +148,16 @@ def _problem(name: str, value: Any) -> str:
         expected = FIELD_RANGES[name]
         return "" if expected.holds(value) else f"{name} is {value!r:.80}, expected {expected.describe()}"
     if name in SWITCHES:
-        if not isinstance(value, bool):
-            return f"{name} is {value!r:.80}, expected True or False"
-        return f"{name} is {value!r}, which this version does not offer" if NOT_YET.get(name) is value else ""
+        return "" if isinstance(value, bool) else f"{name} is {value!r:.80}, expected True or False"
     return ""
+
+
+def offers_prefix_cache(policy: SchedulerPolicy) -> bool:
+    """Whether those who are let in under a policy are looked up in the prefix cache, and kept in it.
+
+    Blocks of a contiguous allocator cannot be anybody else's, and a static batch moves in lockstep from position 0.
+    """
+    return policy.enable_prefix_caching and policy.batching == "continuous" and policy.allocation == "paged"
 
 
 def limit_problems(policy: SchedulerPolicy, max_model_len: int, num_host_blocks: int | None = None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ MODES: Final[Registry[Mode]] = Registry("preemption_mode")
 
 def lose_all(draft: Draft, victim: SequenceView, for_request_id: str) -> Evict:
     """The victim loses all blocks and what was computed in them."""
-    return Evict(victim.request_id, for_request_id, draft.blocks_of(victim), victim.num_computed_tokens)
+    return Evict(victim.request_id, for_request_id, draft.freed_by(victim), victim.num_computed_tokens)
 
 
 @MODES.register("recompute")

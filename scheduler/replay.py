@@ -91,10 +91,10 @@ def pool_of(config: Mapping[str, Any], flags: Mapping[str, int | None]) -> dict[
 def replay(workload: Workload, policy: SchedulerPolicy, sizes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """One object a step: counts in schedule order; queues, computed tokens and blocks as they are after planning.
 
-    ``memory`` (token slots, as in ``MemoryUse``) is there unless blocks are given out page by page. ``finished`` are
-    those that end in the step's update. Limits that contradict each other are named on
-    stderr and replayed all the same, as vLLM's scheduler would. Raises ``simulate.StalledError`` when the rest can
-    never run.
+    ``memory`` (token slots, as in ``MemoryUse``) is there unless blocks are given out page by page, the counters of the
+    prefix cache so far where it is on. ``finished`` are those that end in the step's update. Limits that contradict
+    each other are named on stderr and replayed all the same, as vLLM's scheduler would. Raises
+    ``simulate.StalledError`` when the rest can never run.
     """
     for warning in limit_problems(policy, sizes["max_model_len"]):
         print(f"warning: {warning}", file=sys.stderr)
@@ -135,6 +135,9 @@ def _line(index: int, planned: Planned, snapshot: StepSnapshot) -> dict[str, Any
     if snapshot.policy.allocation != "paged":
         memory = planned.memory
         line["memory"] = {name: getattr(memory, name) for name in ("filled", "reserved", "internal", "external")}
+    if snapshot.policy.enable_prefix_caching:
+        line["prefix_cache_queries"] = snapshot.totals.prefix_cache_queries
+        line["prefix_cache_hits"] = snapshot.totals.prefix_cache_hits
     return line
 
 

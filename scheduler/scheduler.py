@@ -10,7 +10,7 @@ from scheduler import static_batching as _static_batching  # noqa: F401  registe
 from scheduler import steady
 from scheduler.admission import left_out
 from scheduler.allocation import ALLOCATORS, output_limit
-from scheduler.assembly import assemble, deliver, undo
+from scheduler.assembly import assemble, deliver, give_up
 from scheduler.block_pool import KVBlockPool
 from scheduler.continuous import BATCHINGS
 from scheduler.event_log import EventLog
@@ -22,7 +22,7 @@ from scheduler.metrics import Books
 from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
 from scheduler.plan import Deferral, Draft, StepView
-from scheduler.policy import SchedulerPolicy, limit_problems, problems
+from scheduler.policy import SchedulerPolicy, limit_problems, offers_prefix_cache, problems
 from scheduler.preemption import evict_requested
 from scheduler.refusals import Refusals
 from scheduler.request import Request
@@ -338,6 +338,8 @@ class Scheduler:
         self._log.add("policy_changed", "", self._clock(), "", **changes, version=new.version)
         if new.admission_order != old.admission_order:
             self._life.waiting.reorder(ORDERS[new.admission_order])
+        if old.enable_prefix_caching and not new.enable_prefix_caching:
+            self._life.drop_cache()
         if new.batching != "static":
             for seq in self._life.running:
                 seq.static_length = seq.static_position = 0
@@ -356,14 +358,7 @@ class Scheduler:
         self._in_flight = None
         self._life.resumes.give_up()
         self._refusals.next_step()
-        for request_id in step.positions_start:
-            seq = self._life.live.get(request_id)
-            if seq is not None:
-                undo(seq, step, self._life)
-        for move in (*step.swapped_out, *step.swapped_in):
-            seq = self._life.live.get(move.request_id)
-            if seq is not None:
-                self._life.lose_copy(seq)
+        give_up(step, self._life)
 
     def _view(self) -> StepView:
         pool, limit = self.pool, self._policy.kv_block_limit
@@ -378,6 +373,8 @@ class Scheduler:
             max_model_len=self._max_model_len,
             num_free_host_blocks=self._life.host.num_free_blocks,
             refusals=self._refusals,
+            shared=pool.shared,
+            prefix=pool if offers_prefix_cache(self._policy) else None,
             free_map=bytes(pool.free_map) if ALLOCATORS[self._policy.allocation].contiguous else b"",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Protocol
 
+from scheduler.prefix_cache import block_digest
 from scheduler.request import Request
 
 
@@ -27,6 +28,7 @@ class SequenceView(Protocol):
     rank: place in first-come order; an eviction to the front gets a rank below all others.
     num_passed: requests let in past it while it waits (head of line "skip").
     host_block_ids: blocks of the host pool that hold its computed tokens while it is swapped out, else ().
+    caching: it was admitted with prefix caching, and its full blocks are offered to others.
     fruitless_evictions: evictions since its last token. held: all tokens made, kept only until its static batch ends.
     """
 
@@ -67,11 +69,14 @@ class SequenceView(Protocol):
     @property
     def host_block_ids(self) -> tuple[int, ...]: ...
     @property
+    def caching(self) -> bool: ...
+    @property
     def held(self) -> bool: ...
     @property
     def static_length(self) -> int: ...
     @property
     def static_position(self) -> int: ...
+    def block_digests(self, block_size: int) -> list[bytes]: ...
 
 
 class Sequence:
@@ -83,14 +88,18 @@ class Sequence:
     reserving: it may own blocks that hold none of its computed tokens: a run taken for tokens to come, or blocks of
         tokens whose result was lost.
     swapped_blocks: blocks moved to and from the host pool so far.
+    num_registered: of its blocks, the first so many are known to the prefix cache (while ``caching``).
+    num_cached_tokens, total_cached_tokens: found in the prefix cache when last admitted, and over all admissions.
     static_length, static_position: padded length of its static batch and how far the row is in it; 0 outside.
     queue_key: its place in the waiting queue, as the order said when it was put there.
     """
 
     __slots__ = (
+        "_digests",
         "allocation",
         "arrival_time",
         "block_table",
+        "caching",
         "capacity",
         "context_end",
         "decoding",
@@ -105,11 +114,13 @@ class Sequence:
         "max_tokens",
         "max_total_tokens",
         "min_tokens",
+        "num_cached_tokens",
         "num_computed_tokens",
         "num_output_tokens",
         "num_passed",
         "num_preemptions",
         "num_prompt_tokens",
+        "num_registered",
         "num_tokens",
         "order_time",
         "padding_tokens",
@@ -130,6 +141,7 @@ class Sequence:
         "stop_ids",
         "swapped_blocks",
         "token_ids",
+        "total_cached_tokens",
     )
 
     def __init__(
@@ -158,6 +170,11 @@ class Sequence:
         self.capacity = 0
         self.host_block_ids: tuple[int, ...] = ()
         self.swapped_blocks = 0
+        self.caching = False
+        self.num_registered = 0
+        self.num_cached_tokens = 0
+        self.total_cached_tokens = 0
+        self._digests: list[bytes] = []
         self.slot = -1
         self.state = State.WAITING
         self.decoding = False
@@ -177,3 +194,11 @@ class Sequence:
         self.recompute_tokens = 0
         self.padding_tokens = 0
         self.policy_version = 0
+
+    def block_digests(self, block_size: int) -> list[bytes]:
+        """The digests of all full blocks of known tokens, each chained to the one before; kept, not to be written."""
+        digests = self._digests
+        for start in range(len(digests) * block_size, self.num_tokens - block_size + 1, block_size):
+            parent = digests[-1] if digests else b""
+            digests.append(block_digest(parent, self.token_ids[start : start + block_size]))
+        return digests

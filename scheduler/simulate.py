@@ -108,7 +108,7 @@ class Simulation:
             self.scheduler.add(
                 Request(
                     request_id=spec.request_id,
-                    prompt_token_ids=(FILLER_TOKEN,) * spec.prompt_len,
+                    prompt_token_ids=spec.prompt or (FILLER_TOKEN,) * spec.prompt_len,
                     sampling=SamplingParams(max_tokens=spec.output_len, ignore_eos=True),
                     priority=spec.priority,
                     arrival_time=float(spec.arrival_step),

@@ -73,7 +73,7 @@ class RunningColumns:
             first_token_time=tuple([seq.first_token_time for seq in running]),
             num_preemptions=tuple([seq.num_preemptions for seq in running]),
             held=tuple([seq.held for seq in running]),
-            num_cached_tokens=(0,) * len(running),
+            num_cached_tokens=tuple([seq.num_cached_tokens for seq in running]),
         )
 
 
@@ -203,6 +203,8 @@ class SnapshotBuilder:
             memory=memory,
             num_host_blocks=life.host.pool.num_blocks,
             num_used_host_blocks=life.host.pool.num_used_blocks,
+            cached_block_ids=pool.cached_free(),
+            shared_block_ids=tuple(sorted(pool.shared)),
             swapped_out=done.swapped_out,
             swapped_in=done.swapped_in,
             resumes=resumes,

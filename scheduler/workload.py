@@ -22,13 +22,18 @@ class WorkloadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRequest:
-    """One request of a workload: lengths in tokens, arrival before the step of that index (from 0)."""
+    """One request of a workload: lengths in tokens, arrival before the step of that index (from 0).
+
+    prompt: the token ids where the file gives them, else (). Only the prefix cache looks at them: without them all
+    prompts are of one and the same token, hence prefixes of each other.
+    """
 
     request_id: str
     arrival_step: int
     prompt_len: int
     output_len: int
     priority: int = 0
+    prompt: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,8 @@ def _request(row: Any, index: int, source: str) -> WorkloadRequest:
     unknown = sorted(set(row) - {"id", "arrival_step", "prompt", "prompt_len", "output_len", "priority"})
     if unknown:
         raise WorkloadError(f"{where}.{unknown[0][:80]} is not a field of a request")
-    if "prompt" in row:  # its length is all a decision needs
-        if not isinstance(row["prompt"], list):
+    if "prompt" in row:
+        if not isinstance(row["prompt"], list) or not all(map(_is_token, row["prompt"])):
             raise WorkloadError(f"{where}.prompt is {_short(row['prompt'])}, expected a list of token ids")
         length = len(row["prompt"])
         if row.setdefault("prompt_len", length) != length:
@@ -104,7 +109,12 @@ def _request(row: Any, index: int, source: str) -> WorkloadRequest:
         prompt_len=_number(row, "prompt_len", where, 1, MAX_TOKENS),
         output_len=_number(row, "output_len", where, 1, MAX_TOKENS),
         priority=_number(row, "priority", where, -(2**31), 2**31, default=0),
+        prompt=tuple(row.get("prompt", ())),
     )
+
+
+def _is_token(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _number(row: Mapping[str, Any], name: str, where: str, least: int, most: int, default: int | None = None) -> int:

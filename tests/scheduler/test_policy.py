@@ -66,10 +66,6 @@ def test_what_is_no_policy_is_refused() -> None:
         assert "expected a SchedulerPolicy" in made.scheduler.set_policy(value).reasons[0]
 
 
-def test_an_option_that_has_no_effect_yet_is_refused_rather_than_ignored() -> None:
-    assert "enable_prefix_caching" in problems(SchedulerPolicy(enable_prefix_caching=True))[0]
-
-
 def test_choices_lists_what_is_registered_and_knows_no_other_field() -> None:
     assert choices("batching") == ("continuous", "static")
     assert set(choices("preemption_victim")) >= {"newest", "lowest_priority", "most_blocks", "least_computed"}

@@ -12,6 +12,7 @@ from tests.scheduler.trace_driver import NAMED_FIELDS, Trace, run_trace
 
 SEEDS_A_BLOCK = 200
 MOVES = ("swapped_out", "swapped_in")
+ADMISSIONS = ("admitted", "resumed")
 SEEN: set[tuple[str, str]] = set()
 
 
@@ -34,6 +35,9 @@ def check_the_log(trace: Trace) -> None:
     assert totals.recompute_tokens == sum(record.recompute_tokens for record in trace.records)
     moved = {kind: sum(e.numbers["num_blocks"] for e in trace.events if e.kind == kind) for kind in MOVES}
     assert (totals.swapped_out_blocks, totals.swapped_in_blocks) == (moved["swapped_out"], moved["swapped_in"])
+    admissions = [event.numbers["num_cached_tokens"] for event in trace.events if event.kind in ADMISSIONS]
+    assert sum(admissions) == sum(record.num_cached_tokens for record in trace.records)
+    assert totals.prefix_cache_hits <= min(totals.prefix_cache_queries, sum(admissions))
     assert sum(moved.values()) == sum(record.swapped_blocks for record in trace.records)
     assert totals.padding_tokens == sum(record.padding_tokens for record in trace.records)
 

@@ -84,7 +84,7 @@ def test_a_victim_that_finishes_with_the_step_that_brings_it_back_has_its_record
 
 def test_records_add_up_to_the_event_log_on_random_traces() -> None:
     tokens = blocks = 0
-    for seed in range(300):
+    for seed in range(600):
         trace = run_trace(seed)
         assert all(r.evicted_at <= r.resumed_at <= r.caught_up_at for r in trace.resumes)
         evictions = [event for event in trace.events if event.kind == "preempted"]

@@ -33,6 +33,7 @@ NAMED_FIELDS = (
     "allocation",
 )
 STOP_TOKEN = 7
+STEM = tuple(range(50, 110))
 
 
 @dataclass
@@ -63,11 +64,12 @@ def random_policy(rng: random.Random, num_blocks: int) -> SchedulerPolicy:
         enable_chunked_prefill=rng.random() < 0.7,
         long_prefill_token_threshold=rng.choice((0, 0, 1, 3, 8)),
         kv_block_limit=rng.choice((None, None, rng.randint(1, num_blocks))),
+        enable_prefix_caching=rng.random() < 0.5,
     )
 
 
 def random_request(rng: random.Random, name: str, max_model_len: int) -> Request:
-    """Mostly sensible requests; some that can never run."""
+    """Mostly sensible requests, every other with a prefix that others have as well; some that can never run."""
     prompt = rng.randint(1, max(1, max_model_len // 2))
     if rng.random() < 0.03:
         prompt = rng.choice((0, max_model_len, max_model_len + 5))
@@ -77,7 +79,9 @@ def random_request(rng: random.Random, name: str, max_model_len: int) -> Request
         min_tokens=rng.choice((0, 0, 1)),
         stop_token_ids=(STOP_TOKEN,) if rng.random() < 0.3 else (),
     )
-    return Request(name, tuple(rng.choices(range(100), k=prompt)), sampling, rng.randint(-2, 2), None, prior)
+    common = rng.randint(0, prompt) if rng.random() < 0.5 else 0
+    token_ids = (*STEM[:common], *rng.choices(range(100), k=max(0, prompt - len(STEM[:common]))))
+    return Request(name, token_ids, sampling, rng.randint(-2, 2), None, prior)
 
 
 class Driver:

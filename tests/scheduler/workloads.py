@@ -46,6 +46,23 @@ def random_workload(seed: int) -> dict[str, Any]:
     return {"config": config, "requests": requests}
 
 
+def sharing_workload(seed: int) -> dict[str, Any]:
+    """``random_workload`` with prompts that share prefixes, and prefix caching on.
+
+    A prompt begins with a piece of one of three stems, often the whole of an earlier prompt, sometimes with no tail of
+    its own, so that it is cached whole.
+    """
+    workload = random_workload(seed)
+    rng = random.Random(f"sharing {seed}")
+    workload["config"]["enable_prefix_caching"] = True
+    stems = [rng.choices(range(2, 5), k=200) for _ in range(3)]
+    for request in workload["requests"]:
+        length = request["prompt_len"]
+        common = rng.choice((length, length, rng.randint(0, length)))
+        request["prompt"] = rng.choice(stems)[:common] + rng.choices(range(2, 5), k=length - common)
+    return workload
+
+
 def crowded_workload(rng: random.Random) -> dict[str, Any]:
     """Many requests, a budget about as large as their number, a pool for half of them: evictions hit planned rows.
 
