@@ -36,10 +36,14 @@ class MemoryGauge:
         is the rest of last blocks, and no row needs to be looked at.
         """
         size = view.block_size
-        counted_twice = sum(len(holders) - 1 for holders in view.shared.values()) * size  # only full blocks are shared
-        filled = max(0, sum(num_computed_tokens) - counted_twice)
+        filled = sum(num_computed_tokens)
+        internal = sum([-count % size for count in num_computed_tokens]) if num_reserving else None
+        if view.shared and num_reserving:
+            filled, internal = _block_by_block(view)
+        elif view.shared:  # shared blocks are full in all their tables
+            filled -= sum([len(holders) - 1 for holders in view.shared.values()]) * size
         empty = view.num_used_blocks * size - filled
-        internal = sum([-count % size for count in num_computed_tokens]) if num_reserving else empty
+        internal = empty if internal is None else internal
         unusable = self._unusable_blocks(view)
         return MemoryUse(filled, empty - internal, internal, len(unusable) * size, unusable)
 
@@ -53,6 +57,16 @@ class MemoryGauge:
             self._asked = asked
             self._unusable = unusable_blocks(*asked)
         return self._unusable
+
+
+def _block_by_block(view: StepView) -> tuple[int, int]:
+    """(filled, internal) where blocks are shared and one table may be behind another, after a lost step."""
+    size, fill = view.block_size, dict[int, int]()
+    for seq in view.running:
+        for index, block in enumerate(seq.block_table):
+            tokens = min(max(0, seq.num_computed_tokens - index * size), size)
+            fill[block] = max(tokens, fill.get(block, 0))
+    return sum(fill.values()), sum(size - tokens for tokens in fill.values() if tokens)
 
 
 def unusable_blocks(free: bytes, count: int, allocation: str) -> tuple[int, ...]:

@@ -199,14 +199,18 @@ def _check_memory(snapshot: StepSnapshot) -> None:
     """The token slots add up, row by row, and what counts as unusable is free."""
     memory, size, rows = snapshot.memory, snapshot.block_size, snapshot.running
     tables = list(zip(rows.num_computed_tokens, rows.block_ids, strict=True))
-    _require(memory.filled == snapshot.filled_tokens == sum(rows.num_computed_tokens), f"{memory.filled} tokens filled")
+    fills: dict[int, int] = {}
+    for computed, blocks in tables:
+        for index, block in enumerate(blocks):
+            fills[block] = max(fills.get(block, 0), min(size, max(0, computed - index * size)))
+    filled, empty = sum(fills.values()), sum(tokens == 0 for tokens in fills.values())
+    _require(memory.filled == snapshot.filled_tokens == filled, f"{memory.filled} tokens filled, {filled} in blocks")
     _require(
         memory.filled + memory.reserved + memory.internal == snapshot.allocated_tokens, f"{memory} does not add up"
     )
-    internal = sum(-computed % size for computed, _ in tables)
+    internal = sum(size - tokens for tokens in fills.values() if tokens)
     _require(memory.internal == internal, f"{memory.internal} internal, {internal} in last blocks")
-    reserved = sum((len(blocks) - -(-computed // size)) * size for computed, blocks in tables)
-    _require(memory.reserved == reserved, f"{memory.reserved} reserved, {reserved} in blocks without a token")
+    _require(memory.reserved == empty * size, f"{memory.reserved} reserved, {empty} blocks without a token")
     unusable = set(memory.unusable_block_ids)
     _require(memory.external == len(unusable) * size, f"{memory.external} external, {len(unusable)} blocks unusable")
     _require(len(unusable) == len(memory.unusable_block_ids) <= snapshot.num_free_blocks, "more unusable than free")
