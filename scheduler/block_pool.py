@@ -94,6 +94,8 @@ class KVBlockPool:
             block, _ = self._free.popitem()
             self._owner[block] = request_id
             self.free_map[block] = 0
+            if self.cache:
+                self.cache.forget(block)
             return (block,)
         pop = self._free.popitem
         blocks = tuple([pop()[0] for _ in range(count)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.allocation import ALLOCATORS
 from scheduler.block_pool import InvariantError
+from scheduler.prefix_cache import block_digest
 from scheduler.scheduler import Scheduler
 from scheduler.sequence import Sequence, State
 from scheduler.snapshot import StepSnapshot
@@ -134,11 +135,11 @@ def _check_registered(scheduler: Scheduler, seq: Sequence) -> None:
     _require(seq.num_registered <= full, f"{seq.request_id} offers {seq.num_registered} blocks, {full} are full")
     if not pool.cache:
         return
-    digests = seq.block_digests(pool.block_size)
+    size, own = pool.block_size, b""
     for index, block in enumerate(seq.block_table):
+        own = block_digest(own, seq.token_ids[index * size : (index + 1) * size])
         known = pool.cache.digest(block)
-        own = digests[index] if index < len(digests) else None
-        _require(known is None or known == own, f"block {block} of {seq.request_id} is known for other tokens")
+        _require(known in (None, own), f"block {block} of {seq.request_id} is known for other tokens")
 
 
 def _check_host(scheduler: Scheduler, live: dict[str, Sequence]) -> None:
