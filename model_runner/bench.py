@@ -24,7 +24,7 @@ from model_runner.bench_workload import (
 from model_runner.config import RunnerConfig
 from model_runner.errors import RunnerError
 from model_runner.runner import ModelRunner
-from scheduler import Scheduler, SchedulerPolicy
+from scheduler import Scheduler, SchedulerPolicy, custom
 from scheduler.replay import policy_of, setting
 from scheduler.workload import POOL_FIELDS, WorkloadError
 
@@ -102,6 +102,7 @@ def warm_up(runner: ModelRunner, policy: SchedulerPolicy, workload: BenchWorkloa
 def main(argv: Sequence[str] | None = None) -> int:
     """0 = measured, 1 = measured but the tokens are not the golden ones, 2 = the input is wrong."""
     options = _parser().parse_args(argv)
+    custom.load_from_environment()
     for path in filter(None, (options.out, options.tokens_out)):
         if not path.parent.is_dir():  # before the measurement, not after it
             print(f"error: {path}: the folder {path.parent} does not exist", file=sys.stderr)
