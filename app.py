@@ -19,6 +19,7 @@ from dashboard import engine
 from dashboard.settings import SettingsError
 from model_runner.errors import RunnerConfigError
 from model_runner.http.app import HttpApi
+from model_runner.http.ending import stop_on_signals
 from model_runner.http.settings import from_environment
 
 api = HttpApi()
@@ -34,6 +35,7 @@ async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
         print(f"Batchscope was not started: {error}", file=sys.stderr, flush=True)
         os._exit(2)  # the server would print the traceback of any exception, SystemExit included
     api.attach(running.client, settings)
+    stop_on_signals(api.stop)
     try:
         yield {}
     finally:

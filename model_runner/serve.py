@@ -19,14 +19,13 @@ from model_runner.client import RunnerClient
 from model_runner.config import RunnerConfig
 from model_runner.errors import RunnerConfigError, RunnerError
 from model_runner.http.app import HttpApi
+from model_runner.http.ending import GRACE_S, stop_on_signals
 from model_runner.http.settings import ApiSettings, from_environment
 from model_runner.traffic import TrafficSpec
 from scheduler import PRESETS, SchedulerPolicy
 from scheduler.replay import policy_of, setting
 from scheduler.workload import WorkloadError
 
-GRACE_S = 2
-"""For answers under way when the server is told to end, then as much to tell their clients so."""
 LOOK_S = 0.1
 BACKLOG = 1024
 WAITING_PHASES = ("starting", "loading", "down", "restarting")
@@ -44,11 +43,10 @@ class Service:
         self._api.attach(self._client, settings)
         self._failure = ""
         app = Starlette(routes=list(self._api.routes), lifespan=self._lifespan)
-        self._server = _Server(
-            self._api,
+        self._server = uvicorn.Server(
             uvicorn.Config(
                 app, log_level="warning", access_log=False, server_header=False,
-                timeout_graceful_shutdown=2 * GRACE_S, limit_concurrency=2 * settings.max_open,
+                timeout_graceful_shutdown=int(2 * GRACE_S), limit_concurrency=2 * settings.max_open,
             )
         )  # fmt: skip
         self._address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -72,6 +70,7 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self._client.start()
+        stop_on_signals(self._api.stop)
         watcher = asyncio.create_task(self._watch_start())
         try:
             yield
@@ -91,20 +90,6 @@ class Service:
             info = latest.info
             note = f" ({info.model_note})" if info.model_note else ""
             print(f"{info.model} on {info.device}, {info.dtype}{note}: {self._address}/v1", flush=True)
-
-
-class _Server(uvicorn.Server):
-    """Gives the answers under way a moment before it ends them."""
-
-    def __init__(self, api: HttpApi, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._api = api
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, then wait for what is under way."""
-        timer = asyncio.get_running_loop().call_later(GRACE_S, self._api.stop)
-        await super().shutdown(sockets)
-        timer.cancel()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

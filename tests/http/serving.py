@@ -65,15 +65,16 @@ def writing(pieces: Sequence[bytes], *, step_s: float = 0.0, policy=None, **conf
         yield client
 
 
-def send_only(url: str, body: object, path: str = "/v1/completions") -> socket.socket:
+def send_only(url: str, body: object, headers: Sequence[str] = ()) -> socket.socket:
     """A connection on which a request was sent and nothing is read."""
     host, port = url.removeprefix("http://").split(":")
     encoded = json.dumps(body).encode()
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.connect((host, int(port)))
-    head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-    sock.sendall(f"{head}Content-Length: {len(encoded)}\r\n\r\n".encode() + encoded)
+    length = f"Content-Length: {len(encoded)}"
+    head = ("POST /v1/completions HTTP/1.1", f"Host: {host}", "Content-Type: application/json", length, *headers)
+    sock.sendall("\r\n".join((*head, "", "")).encode() + encoded)
     return sock
 
 
