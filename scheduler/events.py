@@ -52,7 +52,8 @@ class StepEvent:
     numbers: by kind (the snapshot tables of docs/architecture.md list them). Fixed names:
         queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s,
         num_cached_tokens (found in the prefix cache);
-        deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left;
+        deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left,
+        and longest_run (free blocks in a row) where the reason is allocator_fragmented;
         chunked: num_scheduled_tokens, num_tokens_left; preempted: for_request_id, freed_blocks, recompute_tokens, mode
         ("recompute" or "swap"), moved_blocks, and host_free_blocks where a swap became a recompute for want of room;
         swapped_out, swapped_in: num_blocks, host_free_blocks (afterwards);

@@ -185,9 +185,11 @@ def _check_sequence(seq: Sequence, block_size: int) -> None:
 
 def _check_place(seq: Sequence, num_blocks: int) -> None:
     """A contiguous allocator gave one run of consecutive ids, aligned as it says, for all tokens there may be."""
-    name, table = seq.request_id, seq.block_table
-    _require((seq.state is State.RUNNING) == bool(seq.allocation), f"{name} is {seq.state.value}: {seq.allocation!r}")
-    if not seq.allocation or not ALLOCATORS[seq.allocation].contiguous:
+    name, table, running = seq.request_id, seq.block_table, seq.state is State.RUNNING
+    if running and not ALLOCATORS[seq.allocation].contiguous:
+        return
+    _require(running == bool(seq.allocation), f"{name} is {seq.state.value}, its allocator {seq.allocation!r}")
+    if not running:
         return
     _require(table == tuple(range(table[0], table[0] + len(table))), f"{name} has blocks {table}, not one run")
     _require(table[-1] <= num_blocks, f"{name} has blocks {table}, the pool ends at {num_blocks}")

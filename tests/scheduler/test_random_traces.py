@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -13,6 +14,7 @@ from tests.scheduler.trace_driver import NAMED_FIELDS, Trace, run_trace
 SEEDS_A_BLOCK = 200
 MOVES = ("swapped_out", "swapped_in")
 ADMISSIONS = ("admitted", "resumed")
+CROSSED = ("allocation", "preemption_mode", "admission_rule", "admission_order", "batching")
 SEEN: set[tuple[str, str]] = set()
 
 
@@ -50,6 +52,11 @@ def test_invariants_hold_and_everything_ends_whatever_the_policy_does(block: int
         SEEN.update(trace.policies)
     offered = {(name, value) for name in NAMED_FIELDS for value in choices(name)}
     assert offered <= SEEN, f"never drawn: {offered - SEEN}"
+
+
+def test_invariants_hold_in_every_combination_of_the_decisions_that_share_the_pool() -> None:
+    for seed, values in enumerate(itertools.product(*(choices(name) for name in CROSSED))):
+        check_the_log(run_trace(seed, **dict(zip(CROSSED, values, strict=True))))
 
 
 def test_the_same_seed_gives_the_same_log_byte_for_byte() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduler import (
@@ -85,19 +86,25 @@ def random_request(rng: random.Random, name: str, max_model_len: int) -> Request
 
 
 class Driver:
-    """One trace. Time moves by a tenth of a second a step; tokens are drawn, so stop tokens come at random."""
+    """One trace. Time moves by a tenth of a second a step; tokens are drawn, so stop tokens come at random.
 
-    def __init__(self, seed: int) -> None:
+    pinned: policy fields that keep their value through all changes of policy.
+    """
+
+    def __init__(self, seed: int, pinned: Mapping[str, str]) -> None:
         self.rng = rng = random.Random(seed)
+        self.pinned = pinned
         self.trace = Trace(seed)
         self.clock = VirtualClock()
         num_blocks = rng.randint(1, 64)
         block_size = rng.randint(1, 32)
         self.max_model_len = rng.choice((2, 9, 33, 65, 65, 120))
         self.num_host_blocks = rng.choice((0, 1, rng.randint(1, 64), num_blocks))
-        policy = random_policy(rng, num_blocks)
+        if pinned.get("preemption_mode") == "swap":
+            self.num_host_blocks = max(1, self.num_host_blocks)
+        policy = replace(random_policy(rng, num_blocks), **pinned)
         while limit_problems(policy, self.max_model_len, self.num_host_blocks):
-            policy = random_policy(rng, num_blocks)
+            policy = replace(random_policy(rng, num_blocks), **pinned)
         self.scheduler = Scheduler(
             policy,
             num_blocks=num_blocks,
@@ -158,7 +165,7 @@ class Driver:
 
     def change_policy(self) -> None:
         before = self.scheduler.policy
-        wanted = random_policy(self.rng, self.scheduler.pool.num_blocks)
+        wanted = replace(random_policy(self.rng, self.scheduler.pool.num_blocks), **self.pinned)
         if self.rng.random() < 0.2:
             wanted = replace(wanted, max_num_seqs=self.rng.choice((0, -1, True, None, "8", 1.5)))
         outcome = self.scheduler.set_policy(wanted)
@@ -201,6 +208,6 @@ class Driver:
         self.trace.totals.append(snapshot.totals)
 
 
-def run_trace(seed: int, busy_steps: int = 20) -> Trace:
+def run_trace(seed: int, busy_steps: int = 20, **pinned: str) -> Trace:
     """Run one trace; raises on the first broken invariant."""
-    return Driver(seed).run(busy_steps)
+    return Driver(seed, pinned).run(busy_steps)
