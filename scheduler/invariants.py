@@ -186,7 +186,7 @@ def _check_sequence(seq: Sequence, block_size: int) -> None:
 def _check_place(seq: Sequence, num_blocks: int) -> None:
     """A contiguous allocator gave one run of consecutive ids, aligned as it says, for all tokens there may be."""
     name, table, running = seq.request_id, seq.block_table, seq.state is State.RUNNING
-    if running and not ALLOCATORS[seq.allocation].contiguous:
+    if running and seq.allocation and not ALLOCATORS[seq.allocation].contiguous:
         return
     _require(running == bool(seq.allocation), f"{name} is {seq.state.value}, its allocator {seq.allocation!r}")
     if not running:
