@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,7 +20,8 @@ MAX_REQUEST_ID_CHARS = 200
 class CommandHandler:
     """Applies Submit, Abort, Preempt and SetPolicy between two steps. One thread, the engine's.
 
-    clock: the scheduler's. seed: from which seeds are drawn for requests that bring none; each is named in the reply.
+    clock: the scheduler's. monotonic: the machine's, that of ``Submit.sent_at``. seed: from which seeds are drawn for
+    requests that bring none; each is named in the reply.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class CommandHandler:
         max_model_len: int,
         seed: int,
         clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
         self._tokenizer = tokenizer
@@ -38,6 +41,7 @@ class CommandHandler:
         self._max_model_len = max_model_len
         self._seeds = random.Random(seed)
         self._clock = clock
+        self._monotonic = monotonic
 
     def submit(self, command: Submit, step_id: int) -> Reply:
         """Take a request in; the reply carries its prompt tokens and seed."""
@@ -56,7 +60,7 @@ class CommandHandler:
             prompt,
             replace(command.sampling, seed=seed),
             command.priority,
-            arrival_time=self._clock() - command.age_s if command.age_s > 0 else None,
+            arrival_time=self._clock() - self._age(command),
             prior_output_token_ids=command.prior_output_token_ids,
         )
         version = self._scheduler.policy.version
@@ -68,6 +72,11 @@ class CommandHandler:
             return refuse(outcome.reason)
         self._outputs.open(request)
         return Reply(command.command_id, True, step_id, (), version, "", prompt, seed)
+
+    def _age(self, command: Submit) -> float:
+        """Seconds since the request came to the client. The engine's clock is never held while a command waits."""
+        waited = self._monotonic() - command.sent_at if command.sent_at > 0 else 0.0
+        return max(0.0, command.age_s) + max(0.0, waited)
 
     def _prompt_token_ids(self, command: Submit) -> tuple[int, ...] | str:
         """The prompt as token ids, or the sentence that says what is wrong with it."""

@@ -10,41 +10,16 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit, Turn
+from model_runner.journal_entry import Entry, news_of, submit_of, view_of
+from model_runner.messages import ENGINE_FAILED, EngineSnapshot, Reply, RequestState, Submit
 from model_runner.views import RequestView, SubmitOutcome
 from model_runner.watch import News, Watch
-from scheduler import RequestRecord, SamplingParams
+from scheduler import RequestRecord
 
 MAX_UNFINISHED = 1_000
 KEPT_ENDED = 500
-
-
-@dataclass(slots=True)
-class _Entry:
-    request_id: str
-    origin: str
-    sampling: SamplingParams
-    priority: int
-    chat: bool
-    prompt_text: str | None
-    prompt_token_ids: tuple[int, ...] | None
-    turns: tuple[Turn, ...] = ()
-    submitted_at: float = field(default_factory=time.time)
-    tokens: list[int] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-    given_text: bool = False
-    accepted: bool = False
-    model: str = ""
-    sent: bool = False
-    age_s: float = 0.0
-    counted_from: float = 0.0
-    abort_asked: bool = False
-    num_restarts: int = 0
-    outcome: str = ""
-    reason: str = ""
-    record: RequestRecord | None = None
 
 
 class Journal:
@@ -61,8 +36,8 @@ class Journal:
         self._max_unfinished = max_unfinished
         self._kept_ended = kept_ended
         self._lock = threading.Lock()
-        self._unfinished: dict[str, _Entry] = {}
-        self._ended: dict[str, _Entry] = {}
+        self._unfinished: dict[str, Entry] = {}
+        self._ended: dict[str, Entry] = {}
         self._watches: dict[str, list[Watch]] = {}
         self._unsent = 0
         self._count = 0
@@ -89,7 +64,7 @@ class Journal:
                 sampling = replace(sampling, seed=secrets.randbits(31))
             self._count += 1
             request_id = f"r{self._count}"
-            self._unfinished[request_id] = _Entry(
+            self._unfinished[request_id] = Entry(
                 request_id,
                 origin,
                 sampling,
@@ -119,7 +94,7 @@ class Journal:
                 if not entry.sent:
                     if entry.model != model and entry.tokens:
                         self._tell(entry, begun_again=True)
-                    commands.append(_submit(entry, model, entry.age_s + self._monotonic() - entry.counted_from))
+                    commands.append(submit_of(entry, model, self._monotonic()))
             return commands
 
     def sent(self, request_id: str) -> None:
@@ -203,7 +178,7 @@ class Journal:
             if entry is None:
                 return False
             if entry.accepted or entry.outcome:
-                watch.put(_news(entry, "".join(entry.pieces)))
+                watch.put(news_of(entry, "".join(entry.pieces)))
             if not entry.outcome:
                 self._watches.setdefault(watch.request_id, []).append(watch)
             return True
@@ -217,9 +192,9 @@ class Journal:
             if not watches:
                 self._watches.pop(watch.request_id, None)
 
-    def _tell(self, entry: _Entry, text: str = "", *, begun_again: bool = False) -> None:
+    def _tell(self, entry: Entry, text: str = "", *, begun_again: bool = False) -> None:
         for watch in self._watches.get(entry.request_id, ()):
-            watch.put(News(begun_again=True) if begun_again else _news(entry, text))
+            watch.put(News(begun_again=True) if begun_again else news_of(entry, text))
 
     def status(self, request_id: str) -> str:
         """ "unfinished", "ended" or "unknown"."""
@@ -245,21 +220,21 @@ class Journal:
         """One request. states: what the newest snapshot says of requests that run or wait."""
         with self._lock:
             entry = self._unfinished.get(request_id) or self._ended.get(request_id)
-            return None if entry is None else _view(entry, states)
+            return None if entry is None else view_of(entry, states)
 
     def views(self, limit: int, states: Mapping[str, str]) -> tuple[RequestView, ...]:
         """The newest ``limit`` requests by arrival, oldest first."""
         with self._lock:
             entries = sorted((self._ended | self._unfinished).values(), key=lambda entry: int(entry.request_id[1:]))
-            return tuple(_view(entry, states) for entry in entries[-limit:])
+            return tuple(view_of(entry, states) for entry in entries[-limit:])
 
-    def _take_back(self, entry: _Entry) -> None:
+    def _take_back(self, entry: Entry) -> None:
         """Its age went by the engine's clock while a worker had it; until the next has it, it goes by the wall's."""
         entry.sent = False
         entry.age_s += max(0.0, self._engine_time - entry.counted_from)
         entry.counted_from = self._monotonic()
 
-    def _end(self, entry: _Entry, outcome: str, reason: str, text: str = "") -> None:
+    def _end(self, entry: Entry, outcome: str, reason: str, text: str = "") -> None:
         """text: what came with the end, for those who watch."""
         entry.outcome, entry.reason = outcome, reason
         if not entry.sent:
@@ -270,50 +245,3 @@ class Journal:
         self._ended[entry.request_id] = entry
         while len(self._ended) > self._kept_ended:
             del self._ended[next(iter(self._ended))]
-
-
-def _submit(entry: _Entry, model: str, age_s: float) -> Submit:
-    if entry.model != model:
-        if entry.given_text:
-            entry.prompt_token_ids = None
-        entry.tokens, entry.pieces, entry.model = [], [], model
-    by_ids = entry.prompt_token_ids is not None
-    return Submit(
-        command_id=0,
-        request_id=entry.request_id,
-        sampling=entry.sampling,
-        prompt_text=None if by_ids else entry.prompt_text,
-        prompt_token_ids=entry.prompt_token_ids,
-        chat=entry.chat,
-        priority=entry.priority,
-        turns=() if by_ids else entry.turns,
-        prior_output_token_ids=tuple(entry.tokens),
-        age_s=age_s,
-    )
-
-
-def _news(entry: _Entry, text: str) -> News:
-    return News(text, len(entry.tokens), len(entry.prompt_token_ids or ()), entry.outcome, entry.reason)
-
-
-def _view(entry: _Entry, states: Mapping[str, str]) -> RequestView:
-    if len(entry.pieces) > 1:
-        entry.pieces = ["".join(entry.pieces)]
-    state = entry.outcome or (states.get(entry.request_id, "waiting") if entry.sent else "queued")
-    return RequestView(
-        request_id=entry.request_id,
-        origin=entry.origin,
-        prompt_text=entry.prompt_text or "\n".join(f"{turn.role}: {turn.content}" for turn in entry.turns),
-        num_prompt_tokens=len(entry.prompt_token_ids or ()),
-        text=entry.pieces[0] if entry.pieces else "",
-        tokens=tuple(entry.tokens),
-        max_tokens=entry.sampling.max_tokens,
-        seed=entry.sampling.seed,
-        priority=entry.priority,
-        state=state,
-        outcome=entry.outcome,
-        reason=entry.reason,
-        submitted_at=entry.submitted_at,
-        num_restarts=entry.num_restarts,
-        record=entry.record,
-    )

@@ -103,6 +103,8 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     prior_output_token_ids: tokens delivered in an earlier life of the worker; they are not delivered again.
     age_s: seconds since it arrived, on the engine's clock and while no engine was there, >= 0: queue time and TTFT of a
         request that outlived a worker count from its true arrival.
+    sent_at: the machine's monotonic clock when it was sent, 0 = not told. A command waits while a step runs, and that
+        wait is part of its queue time.
     """
 
     command_id: int
@@ -115,6 +117,7 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     prior_output_token_ids: tuple[int, ...] = ()
     age_s: float = 0.0
     turns: tuple[Turn, ...] = ()
+    sent_at: float = 0.0
 
 
 class Abort(msgspec.Struct, frozen=True, tag="abort"):

@@ -378,3 +378,15 @@ def test_a_command_that_breaks_the_handler_is_answered_and_hurts_nobody(monkeypa
     bench.run_for(1.0)
     assert "nobody foresaw this" in bench.reply.reasons[0]
     assert bench.tokens["r1"] == expected_tokens(PROMPT, 5)
+
+
+def test_what_a_command_waited_for_the_running_step_counts_as_queue_time():
+    bench = Bench()
+    handler = bench.engine._handler
+    handler._monotonic = bench.now
+    sent_at = bench.now.seconds
+    bench.now.advance(0.25)
+    bench.transport.send(submit(1, max_tokens=2, sent_at=sent_at, age_s=1.0))
+    bench.run_for(1.0)
+    (record,) = (record for snapshot in bench.published for record in snapshot.step.records)
+    assert record.first_scheduled_time - record.arrival_time == pytest.approx(1.25)
