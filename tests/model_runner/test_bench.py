@@ -69,6 +69,15 @@ def test_what_evictions_cost_is_told_by_mode(workload: Path, mode: str) -> None:
         assert (result[figure] > 0) == (mode == "swap")
 
 
+def test_the_prefix_cache_is_told_in_tokens(workload: Path) -> None:
+    """Six prompts of which five repeat the first one's 16 tokens, two whole blocks: the last token is computed."""
+    rows = [{"id": f"r{i}", "prompt": list(range(40, 57)), "output_len": 2, "arrival_step": i} for i in range(6)]
+    workload.write_text(json.dumps({"requests": rows}))
+    assert bench(workload)[1]["prefix_cache_queries"] == 0
+    result = bench(workload, "--set", "enable_prefix_caching=true")[1]
+    assert (result["prefix_cache_queries"], result["prefix_cache_hits"]) == (6 * 17, 5 * 16)
+
+
 def test_other_tokens_than_the_golden_ones_are_reported(workload: Path, tmp_path: Path) -> None:
     golden = tmp_path / "golden.json"
     golden.write_text(json.dumps({"r1": [1, 2, 3]}))

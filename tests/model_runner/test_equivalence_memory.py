@@ -53,13 +53,14 @@ def assert_evicted(driven: Driven, evictions: ForcedEvictions, mode: str) -> Non
     assert (moved_out > 0) == (mode == "swap")
 
 
-@pytest.mark.parametrize("caching", [False])
+@pytest.mark.parametrize("caching", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_tokens_survive_forced_evictions(
     runner: ModelRunner, expected: dict[str, list[int]], chunk: int, mode: str, caching: bool
 ) -> None:
     policy = SchedulerPolicy(
+        max_num_seqs=4,  # the other four come when there are blocks to share
         long_prefill_token_threshold=chunk,
         max_num_batched_tokens=64,
         preemption_mode=mode,
@@ -87,7 +88,7 @@ def test_tokens_survive_evictions_under_every_allocator(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("caching", [False])
+@pytest.mark.parametrize("caching", [False, True])
 def test_tokens_survive_when_memory_really_is_short(
     runner: ModelRunner, expected: dict[str, list[int]], mode: str, caching: bool
 ) -> None:
@@ -97,7 +98,7 @@ def test_tokens_survive_when_memory_really_is_short(
     assert driven.tokens == expected
 
 
-@pytest.mark.parametrize("caching", [False])
+@pytest.mark.parametrize("caching", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_f17_f35_no_block_is_read_that_is_neither_owned_nor_cached(
     expected: dict[str, list[int]], mode: str, caching: bool
@@ -106,6 +107,17 @@ def test_f17_f35_no_block_is_read_that_is_neither_owned_nor_cached(
     policy = SchedulerPolicy(preemption_mode=mode, enable_prefix_caching=caching, long_prefill_token_threshold=5)
     driven = drive(toy_runner(num_blocks=40), policy, sharing_requests(), evictions=ForcedEvictions(3), poison=True)
     assert driven.tokens == expected
+
+
+def test_prefixes_that_are_computed_in_the_very_step_that_shares_them(runner: ModelRunner) -> None:
+    """Both prompts enter in one step: the second attends to keys and values that the first writes in that step."""
+    prompt = tuple(range(40, 53))
+    requests = [Request(name, (*prompt, last), SamplingParams(max_tokens=6)) for name, last in (("a", 60), ("b", 61))]
+    driven = drive(runner, SchedulerPolicy(enable_prefix_caching=True), requests)
+    first = driven.steps[0]
+    assert list(first.num_scheduled_tokens.values()) == [14, 2]
+    assert first.block_tables["b"][:3] == first.block_tables["a"][:3]
+    assert driven.tokens == alone(runner, requests)
 
 
 def random_policy(rng: random.Random) -> SchedulerPolicy:
@@ -117,6 +129,7 @@ def random_policy(rng: random.Random) -> SchedulerPolicy:
         max_num_seqs=rng.randint(1, 8),
         max_num_batched_tokens=rng.choice((5, 16, 64)),
         long_prefill_token_threshold=rng.choice((0, 0, 1, 2, 3, 7)),
+        enable_prefix_caching=rng.random() < 0.5,
     )
 
 
@@ -158,8 +171,9 @@ def test_smollm2_goes_on_after_evictions_with_the_tokens_of_its_lone_run(mode: s
     for index, text in enumerate(asked):
         sampling = SamplingParams(max_tokens=8, ignore_eos=True, temperature=0.8 * (index % 2), seed=index)
         requests.append(Request(f"r{index}", smollm.tokenizer.encode(tell + text, chat=True), sampling))
-    policy = SchedulerPolicy(preemption_mode=mode, long_prefill_token_threshold=17)
+    policy = SchedulerPolicy(preemption_mode=mode, enable_prefix_caching=True, long_prefill_token_threshold=17)
     evictions = ForcedEvictions(2, most=3)
     driven = drive(smollm, policy, requests, evictions=evictions)
     assert driven.tokens == alone(smollm, requests)
+    assert driven.totals.prefix_cache_hits > 0
     assert sum(evictions.counts.values()) >= 4

@@ -41,6 +41,7 @@ def random_change(rng: random.Random, policy: SchedulerPolicy) -> SchedulerPolic
         **{name: rng.choice(choices(name))},
         long_prefill_token_threshold=rng.choice((0, 1, 3, 7)),
         max_num_seqs=rng.randint(2, 8),
+        enable_prefix_caching=rng.random() < 0.6,
     )
 
 
