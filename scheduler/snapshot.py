@@ -7,7 +7,7 @@ travels to a browser as it is. ``table[i]`` and iteration build single rows for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 from scheduler.events import StepEvent
 from scheduler.policy import SchedulerPolicy
@@ -199,15 +199,6 @@ class Totals:
     prefix_cache_queries: int = 0
     prefix_cache_hits: int = 0
     refused_proposals: int = 0
-
-    def after_decodes(self, num_steps: int, num_tokens: int) -> Totals:
-        """The counters ``num_steps`` steps later, in which ``num_tokens`` rows decoded and nothing else happened."""
-        return replace(
-            self,
-            steps=self.steps + num_steps,
-            decode_tokens=self.decode_tokens + num_tokens,
-            output_tokens=self.output_tokens + num_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,7 @@ class DecodeRun:
         put(step, "_index", index)
         put(step, "_fed", self._fed)
         put(step, "_tables", self._tables)
-        if self._events:
-            put(step, "events", self._events)
+        put(step, "events", self._events)
         return step
 
     def update(self, result: StepResult, now: float) -> DecodeSnapshot | None:
@@ -159,8 +158,9 @@ class DecodeRun:
         put(snapshot, "_tokens", tokens)
         put(snapshot, "_deferral", self.deferral)
         put(snapshot, "_num_used_blocks", self._num_used_blocks)
+        put(snapshot, "events", self._events)
         if self._events:
-            put(snapshot, "events", self._life.log.drain()[0])
+            self._life.log.drain()
             self._events = ()
         if len(self._columns) == COLUMNS_KEPT:
             self.settle()

@@ -127,6 +127,8 @@ class WaitingColumns:
 def with_reasons(table: WaitingTable, deferral: Deferral | None, free_blocks: int) -> WaitingTable:
     """The table with, for each row, why it waits: the head's reason, or that of those behind it."""
     count = len(table)
+    if not count:
+        return table
     reason = blocked_by = ("",) * count
     fits_paged = (False,) * count
     if deferral is not None:
