@@ -95,6 +95,8 @@ class Twins:
             ignore_eos=rng.random() < 0.8,
         )
         prompt = tuple(rng.choices(range(100), k=rng.randint(1, self.max_model_len // 2)))
+        if rng.random() < 0.5:
+            prompt = tuple(range(len(prompt)))  # a prefix to be shared, while the cache is on
         self.ask("add", Request(name, prompt, sampling, rng.randint(-2, 2)))
 
     def step(self) -> None:
