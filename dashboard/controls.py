@@ -75,11 +75,10 @@ def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None
     common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field)}
     if field in REGISTRIES:
         names = list(REGISTRIES[field].names())
-        common["format_func"] = lambda name: value_words(name, t)
-        if len(names) == 2:
+        if len(names) == 2:  # side by side, where a gloss has no room
             st.segmented_control(label, names, width="stretch", required=True, **common)
         else:
-            st.selectbox(label, names, **common)
+            st.selectbox(label, names, format_func=lambda name: value_words(name, t), **common)
     elif field in SWITCHES:
         st.toggle(label, **common)
     else:

@@ -93,7 +93,7 @@ def _memory(c: Theme) -> str:
 .bs-k-none {{ display: none; }}
 .bs-gauges {{ display: flex; align-items: center; gap: 4px; font-size: 12px; height: 13px;
   line-height: 13px; white-space: nowrap; }}
-.bs-gauges .bs-entry {{ margin-left: 6px; }}
+.bs-gauges span {{ margin-left: 10px; }}
 .bs-gauge {{ position: relative; height: 7px; background: {c.grid}; border-radius: 3px; flex: 1; min-width: 40px; }}
 .bs-gauge.bs-host {{ flex: 0 0 90px; overflow: hidden; }}
 .bs-gauge div {{ height: 7px; }}
@@ -123,7 +123,8 @@ def _side(c: Theme) -> str:
 .bs-costs {{ font-size: 12px; line-height: 16px; height: 74px; overflow: hidden; }}
 .bs-costs .bs-stack {{ height: 8px; margin: 3px 0 4px; border-radius: 3px; overflow: hidden; background: {c.grid}; }}
 .bs-costs .bs-stack div {{ height: 8px; }}
-.bs-costs > i {{ display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 6px; }}
+.bs-costs span {{ white-space: nowrap; margin-right: 8px; }}
+.bs-costs span i {{ display: inline-block; width: 10px; height: 10px; margin-right: 4px; }}
 .bs-prompt {{ font-size: 12px; color: {c.muted}; max-height: 34px; overflow: hidden; overflow-wrap: anywhere; }}
 .bs-now {{ font-size: 12.5px; line-height: 17px; color: {c.amber}; }}
 .bs-text {{ font-size: 14px; line-height: 20px; white-space: pre-wrap; overflow-wrap: anywhere; padding-top: 4px; }}

@@ -170,20 +170,20 @@ def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
     else:
         parts = [t("continuous batching"), t("at most {n} requests", n=policy.max_num_seqs)]
     parts.append(t("{n} tokens per iteration", n=policy.max_num_batched_tokens))
-    parts.append(value_words(policy.admission_order, t))
+    parts.append(policy.admission_order)
     if not policy.enable_chunked_prefill:
         parts.append(t("prompts whole"))
     elif policy.long_prefill_token_threshold:
         parts.append(t("chunks of at most {n}", n=policy.long_prefill_token_threshold))
-    parts.append(value_words(policy.prefill_mix, t))
+    parts.append(policy.prefill_mix)
     if policy.preemption_mode == "never":
         parts.append(t("evict nobody"))
     else:
-        parts.append(t("evict {rule}", rule=value_words(policy.preemption_victim, t)))
+        parts.append(t("evict {rule}", rule=policy.preemption_victim))
     if policy.preemption_mode == "swap":
-        parts.append(value_words("swap", t))
+        parts.append("swap")
     if policy.allocation != "paged":
-        parts.append(value_words(policy.allocation, t))
+        parts.append(policy.allocation)
     if policy.enable_prefix_caching:
         parts.append(t("prefix caching"))
     if policy.kv_block_limit is not None:

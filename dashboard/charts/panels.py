@@ -109,7 +109,7 @@ def memory(theme: Theme, t: Translate) -> Any:
         tokens,
         unfilled,
         rules("datum.r > 0", "part", "kv", color=theme.line, opacity=0.75),
-        rules("datum.o > 0", "kv", "out", color=theme.ink, strokeDash=[2, 3]),
+        rules("datum.o > 0", "kv", "out", color=theme.ink, opacity=0.7, strokeDash=[2, 4]),
         _line("kv", scale, color=theme.line),
         _line("lim", scale, color=theme.amber, strokeDash=[4, 3]),
         _evictions(theme),

@@ -34,18 +34,21 @@ def summary(costs: Costs, block_bytes: int, t: Translate) -> str:
     if not costs.num_evictions:
         words = t("What evictions cost shows here once a victim has caught up.")
         return f'<div class="bs-costs bs-quiet">{esc(words)}</div>'
-    parts = (("useful", costs.useful_s), ("again", costs.recompute_s), ("copy", costs.swap_s))
-    bar = "".join(f'<div class="bs-w-{name}" style="width:{100 * s / total:.2f}%"></div>' for name, s in parts)
-    useful = t("useful work {share}", share=f"{costs.useful_s / total:.1%}")
-    again = t("recomputing {s} ({tokens} tokens)", s=duration(costs.recompute_s), tokens=f"{costs.recompute_tokens:,}")
-    copy = t("copying {s} ({bytes})", s=duration(costs.swap_s), bytes=size(costs.moved_blocks * block_bytes))
+    told = [("useful", costs.useful_s, t("useful work {share}", share=f"{costs.useful_s / total:.1%}"))]
+    if costs.recompute_tokens:
+        tokens = f"{costs.recompute_tokens:,}"
+        words = t("recomputing {s} ({tokens} tokens)", s=duration(costs.recompute_s), tokens=tokens)
+        told.append(("again", costs.recompute_s, words))
+    if costs.moved_blocks:
+        moved = size(costs.moved_blocks * block_bytes)
+        told.append(("copy", costs.swap_s, t("copying {s} ({bytes})", s=duration(costs.swap_s), bytes=moved)))
     delay = t(
         "{n} came back; delayed by {s} each on average",
         n=f"{costs.num_evictions:,}",
         s=duration(costs.delay_s / costs.num_evictions),
     )
-    key = f'<i class="bs-w-useful"></i>{esc(useful)} <i class="bs-w-again"></i>{esc(again)}'
-    key += f' <i class="bs-w-copy"></i>{esc(copy)}'
+    bar = "".join(f'<div class="bs-w-{kind}" style="width:{100 * s / total:.2f}%"></div>' for kind, s, _ in told)
+    key = " ".join(f'<span><i class="bs-w-{kind}"></i>{esc(words)}</span>' for kind, _, words in told)
     return f'<div class="bs-costs"><div class="bs-stack">{bar}</div>{key}<br>{esc(delay)}</div>'
 
 
