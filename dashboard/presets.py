@@ -48,10 +48,11 @@ def preview(name: str, changes: list[tuple[str, object, object]], t: Translate) 
     """The sentence, the source, and a table field: now -> would be."""
     note = PRESET_NOTES[name]
     body = [
-        [f"<code>{esc(field)}</code>", esc(told(field, old, t)), f"<b>{esc(told(field, new, t))}</b>"]
+        [f"<code>{esc(field)}</code>", f"{esc(told(field, old, t))} → <b>{esc(told(field, new, t))}</b>"]
         for field, old, new in changes
     ]
-    rows = table([esc(t("field")), esc(t("now")), esc(t("would be"))], body, esc(t("Nothing would change.")))
+    head = [esc(t("field")), esc(t("now → would be"))]
+    rows = table(head, body, esc(t("Nothing would change.")))
     source = f'<p class="bs-source">{esc(note.source)}</p>'
     return f'<div class="bs-preset"><p>{esc(t(note.description))}</p>{source}{rows}</div>'
 

@@ -128,9 +128,13 @@ def _side(c: Theme) -> str:
 .bs-prompt {{ font-size: 12px; color: {c.muted}; max-height: 34px; overflow: hidden; overflow-wrap: anywhere; }}
 .bs-now {{ font-size: 12.5px; line-height: 17px; color: {c.amber}; }}
 .bs-text {{ font-size: 14px; line-height: 20px; white-space: pre-wrap; overflow-wrap: anywhere; padding-top: 4px; }}
-.bs-preset {{ font-size: 12.5px; line-height: 17px; }}
-.bs-preset p {{ margin: 0 0 5px; }} .bs-source {{ color: {c.muted}; font-size: 11.5px; line-height: 15px; }}
-.bs-preset .bs-table {{ font-size: 12px; }} .bs-preset td {{ overflow-wrap: anywhere; }}
+.bs-preset p {{ font-size: 12.5px; line-height: 17px; margin: 0 0 5px; }}
+.bs-preset p.bs-source {{ color: {c.muted}; font-size: 11.5px; line-height: 15px; }}
+.bs-preset .bs-table, .bs-preset code {{ font-size: 12px; line-height: 16px; }}
+.bs-preset tr {{ display: block; border-bottom: 1px solid {c.grid}; padding: 2px 0; }}
+.bs-preset td, .bs-preset th {{ display: block; border: none; padding: 0; }}
+.bs-preset th {{ display: inline-block; padding-right: 8px; }}
+.bs-preset code {{ background: none; padding: 0; color: {c.muted}; }}
 .bs-table {{ border-collapse: collapse; font-size: 13px; width: 100%; }}
 .bs-table th {{ text-align: left; color: {c.muted}; font-weight: 500; }}
 .bs-table th, .bs-table td {{ padding: 2px 10px 2px 0; border-bottom: 1px solid {c.grid}; vertical-align: top; }}"""

@@ -122,8 +122,8 @@ def test_a_preset_is_explained_and_compared_before_it_is_applied(client):
     shown = html(at)
     assert PRESET_NOTES["sarathi"].description in shown
     assert "Sarathi-Serve, OSDI 2024" in shown
-    assert "<td><code>max_num_batched_tokens</code></td><td>16</td><td><b>64</b></td>" in shown
-    assert "<td><code>max_num_seqs</code></td><td>4</td><td><b>8</b></td>" in shown
+    assert "<td><code>max_num_batched_tokens</code></td><td>16 → <b>64</b></td>" in shown
+    assert "<td><code>max_num_seqs</code></td><td>4 → <b>8</b></td>" in shown
     assert "admission_order" not in shown.split("bs-preset")[-1]
 
 
