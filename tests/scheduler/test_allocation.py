@@ -202,6 +202,18 @@ def test_pages_of_a_running_request_never_take_a_block_placed_in_the_same_step()
     made.drain()
 
 
+def test_pages_freed_by_an_eviction_serve_the_one_that_needed_them_in_the_same_step() -> None:
+    """a and b run page by page, the policy says exact: a's next page is one of those b has just lost."""
+    made = bench([request("a", 8, 9), request("b", 8, 9)], num_blocks=4)
+    made.step()
+    made.scheduler.set_policy(replace(made.scheduler.policy, allocation="exact"))
+    made.step()
+    assert made.steps[-1].preempted == ("b",)
+    assert tables(made) == {"a": (1, 2, 3)}
+    made.drain()
+    assert len(made.ends()) == 2
+
+
 def test_an_evicted_request_comes_back_by_the_allocator_in_force() -> None:
     made = bench([request("a", 8, 9), request("b", 8, 9)], num_blocks=7)
     while not made.events("preempted"):

@@ -156,6 +156,19 @@ def test_a_row_that_would_fit_page_by_page_says_so_within_slots_and_budget() -> 
     assert first_step([request("a", 6, 3), request("b", 30, 2)], **settings) == ({"a"}, set())
 
 
+def test_what_runs_is_cut_down_to_its_pages_when_a_later_request_is_judged() -> None:
+    """a reserves all 8 blocks of 4 and fills 2 of them, 3 at its 9th token: six, then five are free page by page."""
+    made = bench([request("a", 6, 20)], num_blocks=8, max_model_len=32, allocation="reserve_max")
+    made.step()
+    made.add(request("b", 24, 2))
+    fitting = []
+    for _ in range(4):
+        made.step()
+        fitting.append(made.snapshots[-1].waiting.fits_paged)
+    assert fitting == [(True,), (True,), (False,), (False,)]
+    made.drain()
+
+
 def test_what_is_said_to_fit_is_what_a_scheduler_with_pages_lets_in() -> None:
     """Random queues before a first step: exactly those whom a scheduler with pages from the start would let in."""
     rng = random.Random(3)
