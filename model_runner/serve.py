@@ -102,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         threads=options.threads,
         block_size=options.block_size,
         num_blocks=options.num_blocks,
+        num_host_blocks=options.num_host_blocks,
         max_model_len=options.max_model_len,
         seed=options.seed,
     )
@@ -145,6 +146,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=defaults.threads, help="torch threads (0 = all cores but one)")
     parser.add_argument("--block-size", type=int, default=defaults.block_size, help="tokens of a KV block")
     parser.add_argument("--num-blocks", type=int, default=1024, help="KV blocks (default 1024)")
+    parser.add_argument(
+        "--num-host-blocks", type=int, default=defaults.num_host_blocks,
+        help=f"KV blocks in host memory for swapped requests (default {defaults.num_host_blocks}; 0 = no swap)",
+    )  # fmt: skip
     parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output (default: all that fit)")
     parser.add_argument("--seed", type=int, default=0, help="of the toy model and of requests that bring no seed")
     return parser
