@@ -97,29 +97,38 @@ class Generation:
         self.num_prompt_tokens = first.num_prompt_tokens
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """The answer as it grows; the last piece has a finish_reason. Raises as ``accepted``."""
+        """The answer as it grows; the last piece has a finish_reason. Raises as ``accepted``.
+
+        What has come in since the last piece was taken makes one piece, so that a slow reader catches up.
+        """
         stops = self._stops()
         while True:
             await self._news()
-            news = self._pending.popleft()
-            if news.begun_again:
-                stops = self._stops()
-                yield Piece("", 0, begun_again=True)
-                continue
-            if news.outcome == "rejected":
-                raise _rejected(news.reason)
-            self.num_prompt_tokens = news.num_prompt_tokens or self.num_prompt_tokens
-            is_searched = news.num_tokens > self._wanted.sampling.min_tokens
-            text = stops.add(news.text) if is_searched else stops.pass_on(news.text)
-            if stops.found is not None:
-                yield Piece(text, news.num_tokens, "stop", stops.found)
-                return
-            if news.outcome:
-                reason = news.reason if news.outcome == "finished" else "abort"
-                yield Piece(text + stops.flush(), news.num_tokens, reason)
-                return
+            text, num_tokens = "", 0
+            while self._pending:
+                news = self._pending.popleft()
+                if news.begun_again:
+                    stops, text = self._stops(), ""
+                    yield Piece("", 0, begun_again=True)
+                    continue
+                if news.outcome == "rejected":
+                    raise _rejected(news.reason)
+                self.num_prompt_tokens = news.num_prompt_tokens or self.num_prompt_tokens
+                text, num_tokens = text + self._searched(news, stops), news.num_tokens
+                if stops.found is not None:
+                    yield Piece(text, num_tokens, "stop", stops.found)
+                    return
+                if news.outcome:
+                    reason = news.reason if news.outcome == "finished" else "abort"
+                    yield Piece(text + stops.flush(), num_tokens, reason)
+                    return
             if text:
-                yield Piece(text, news.num_tokens)
+                yield Piece(text, num_tokens)
+
+    def _searched(self, news: News, stops: StopStrings) -> str:
+        """The text that may be shown; what comes with the first ``min_tokens`` tokens is not searched."""
+        is_searched = news.num_tokens > self._wanted.sampling.min_tokens
+        return stops.add(news.text) if is_searched else stops.pass_on(news.text)
 
     def _stops(self) -> StopStrings:
         return StopStrings(self._wanted.stop, include=self._wanted.include_stop)
