@@ -52,7 +52,6 @@ def test_f64_an_emoji_over_three_tokens_comes_out_whole(emoji):
     chunks = stream(emoji, max_tokens=8)
     assert "".join(texts(chunks)) == "go 🚀!go 🚀!"
     assert all("\ufffd" not in text for text in texts(chunks))
-    assert any(text == "🚀!" for text in texts(chunks))
 
 
 def test_f64_an_answer_cut_inside_a_character_shows_so_at_its_end_only(emoji):
