@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from scheduler import Request, SamplingParams, Scheduler, SchedulerPolicy, StepResult
+from scheduler.on_demand import DecodeStep
 from scheduler.ordering import ORDERS
 from scheduler.queue import WaitingQueue
 from scheduler.sequence import Sequence
@@ -60,26 +61,39 @@ def test_a_new_order_sorts_what_is_there() -> None:
     assert [seq.priority for seq in queue] == [0, 1, 2]
 
 
-def calls_of_a_step(num_waiting: int) -> int:
-    """Function calls of one busy step with so many requests behind four that run: a cost without a clock."""
+def calls_of_steps(num_waiting: int, prompt: int, num_blocks: int, max_num_seqs: int, reason: str) -> int:
+    """Function calls of steps with so many requests behind four that decode: a cost without a clock.
+
+    The first steps take the general path, the others are a decode run.
+    """
     scheduler = Scheduler(
-        SchedulerPolicy(max_num_seqs=4), num_blocks=512, block_size=16, max_model_len=512, snapshot_waiting_limit=20
+        SchedulerPolicy(max_num_seqs=max_num_seqs),
+        num_blocks=num_blocks,
+        block_size=16,
+        max_model_len=512,
+        snapshot_waiting_limit=20,
     )
     for number in range(4 + num_waiting):
-        scheduler.add(Request(f"r{number}", (1, 2), SamplingParams(max_tokens=400)))
+        scheduler.add(Request(f"r{number}", (1,) * prompt, SamplingParams(max_tokens=400)))
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    for index in range(4):
-        sys.setprofile(count if index == 3 else None)
+    for index in range(24):
+        sys.setprofile(count if index >= 3 else None)
         planned = scheduler.schedule()
-        scheduler.update(StepResult(planned.step_id, dict.fromkeys(planned.sampling_ids, 1)))
-    sys.setprofile(None)
+        snapshot = scheduler.update(StepResult(planned.step_id, dict.fromkeys(planned.sampling_ids, 1)))
+        sys.setprofile(None)
+    assert isinstance(planned, DecodeStep)
+    assert snapshot.num_waiting == num_waiting
+    assert snapshot.waiting.reason[0] == reason
     return calls
 
 
-def test_a_long_queue_adds_nothing_to_a_step() -> None:
-    assert calls_of_a_step(30) == calls_of_a_step(20_000) < 1_000
+@pytest.mark.parametrize(
+    ("num_waiting", "state"), [(100_000, (2, 512, 4, "max_num_seqs")), (20_000, (100, 34, 8, "kv_capacity"))]
+)
+def test_a_long_queue_adds_nothing_to_a_step(num_waiting: int, state: tuple[int, int, int, str]) -> None:
+    assert calls_of_steps(30, *state) == calls_of_steps(num_waiting, *state) < 5_000
