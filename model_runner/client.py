@@ -176,9 +176,14 @@ class RunnerClient:
         """
         self._supervisor.observe(observer)
 
-    def abandon(self, request_id: str) -> None:
-        """As ``abort``, without waiting for the engine's answer: nobody reads it any more."""
-        if self._journal.status(request_id) == "unfinished" and not self._journal.abort_asked(request_id):
+    def abandon(self, request_id: str, *, is_complete: bool = False) -> None:
+        """As ``abort``, without waiting for the engine's answer: nobody reads it any more.
+
+        is_complete: its reader has found a stop string; then it counts as finished by "stop", not as aborted.
+        """
+        if self._journal.status(request_id) != "unfinished":
+            return
+        if not self._journal.abort_asked(request_id, is_complete=is_complete):
             self._supervisor.ask(Abort(0, request_id))
 
     def abort(self, request_id: str | None = None) -> AbortOutcome:

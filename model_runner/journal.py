@@ -160,13 +160,16 @@ class Journal:
                 else:
                     self._tell(entry, new_text)
 
-    def abort_asked(self, request_id: str | None) -> tuple[str, ...]:
-        """Note that these shall end; those no worker has yet end at once. The ids that ended here."""
+    def abort_asked(self, request_id: str | None, *, is_complete: bool = False) -> tuple[str, ...]:
+        """Note that these shall end; those no worker has yet end at once. The ids that ended here.
+
+        is_complete: they have all their reader wanted, and end as finished by "stop".
+        """
         with self._lock:
             chosen = [e for e in self._unfinished.values() if request_id is None or e.request_id == request_id]
             ended = [entry for entry in chosen if not entry.sent]
             for entry in chosen:
-                entry.abort_asked = True
+                entry.abort_asked, entry.is_complete = True, is_complete
             for entry in ended:
                 self._end(entry, "aborted", "")
             return tuple(entry.request_id for entry in ended)
@@ -236,7 +239,8 @@ class Journal:
 
     def _end(self, entry: Entry, outcome: str, reason: str, text: str = "") -> None:
         """text: what came with the end, for those who watch."""
-        entry.outcome, entry.reason = outcome, reason
+        is_regular = entry.is_complete and outcome == "aborted"
+        entry.outcome, entry.reason = ("finished", "stop") if is_regular else (outcome, reason)
         if not entry.sent:
             self._unsent -= 1
         self._tell(entry, text)

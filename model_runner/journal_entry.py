@@ -14,7 +14,11 @@ from scheduler import RequestRecord, SamplingParams
 
 @dataclass(slots=True)
 class Entry:
-    """One request. Ages and ``counted_from`` as ``Journal`` keeps them; accepted: an engine has taken it in."""
+    """One request. Ages and ``counted_from`` as ``Journal`` keeps them.
+
+    accepted: an engine has taken it in. is_complete: its reader found a stop string, so the abort that follows is its
+    regular end.
+    """
 
     request_id: str
     origin: str
@@ -34,6 +38,7 @@ class Entry:
     age_s: float = 0.0
     counted_from: float = 0.0
     abort_asked: bool = False
+    is_complete: bool = False
     num_restarts: int = 0
     outcome: str = ""
     reason: str = ""

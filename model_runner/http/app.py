@@ -49,7 +49,7 @@ class HttpApi:
     def attach(self, client: RunnerClient, settings: ApiSettings) -> None:
         """Answer for this client from now on."""
         self._settings = settings
-        client.observe(self._metrics.take)
+        self._metrics.attach(client)
         self._client = client
 
     @property

@@ -52,6 +52,7 @@ class Generation:
         self._pending: deque[News] = deque()
         self._is_gone = False
         self._is_stopped = False
+        self._is_complete = False
         self._listener: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
         self.request_id = ""
@@ -68,6 +69,8 @@ class Generation:
             raise ApiError(status, "; ".join(outcome.reasons), headers={"retry-after": "1"} if status == 429 else None)
         self.request_id = outcome.request_id
         self._watch = self._client.watch(outcome.request_id, self._wake)
+        if self._watch is None:
+            raise ApiError(503, "the request ended before it could be followed")
         self._listener = asyncio.create_task(self._listen())
         return self
 
@@ -78,7 +81,7 @@ class Generation:
             self._listener.cancel()
         if self._watch is not None:
             self._client.unwatch(self._watch)
-        self._client.abandon(self.request_id)
+        self._client.abandon(self.request_id, is_complete=self._is_complete)
 
     def stop(self) -> None:
         """Whoever reads gets an ApiError instead of the rest: the server is shutting down. Called in its loop."""
@@ -116,6 +119,7 @@ class Generation:
                 self.num_prompt_tokens = news.num_prompt_tokens or self.num_prompt_tokens
                 text, num_tokens = text + self._searched(news, stops), news.num_tokens
                 if stops.found is not None:
+                    self._is_complete = True
                     yield Piece(text, num_tokens, "stop", stops.found)
                     return
                 if news.outcome:

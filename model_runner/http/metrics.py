@@ -52,12 +52,18 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        self._client: RunnerClient | None = None
         self._families: Families | None = None
         self._labels: tuple[str, str] = ("", ENGINE)
         self._run_id = ""
         self._totals = Totals()
         self._lives: dict[str, _Life] = {}
         self._num_refused = 0
+
+    def attach(self, client: RunnerClient) -> None:
+        """Count this client's snapshots from now on."""
+        self._client = client
+        client.observe(self.take)
 
     def take(self, snapshot: EngineSnapshot) -> None:
         """Count the next snapshot."""
@@ -147,10 +153,15 @@ class Metrics:
         first, prior = record.first_token_time, record.num_prior_output_tokens
         if first is not None and not prior and not life.is_counted:
             self._count_first(families, life, first - record.arrival_time, record.num_prompt_tokens)
-        reason = record.reason if record.outcome == "finished" else "abort"
+        reason = record.reason if record.outcome == "finished" else self._reason_of_abort(record.request_id)
         families.request_success.labels(*self._labels, reason).inc()
-        if record.outcome == "finished":
+        if reason != "abort":
             self._observe_finished(families, record)
+
+    def _reason_of_abort(self, request_id: str) -> str:
+        """A stop string is found by the reader, who then aborts what he has all of: to the engine it looks alike."""
+        seen = self._client.request(request_id) if self._client is not None else None
+        return "stop" if seen is not None and seen.outcome == "finished" else "abort"
 
     def _observe_finished(self, families: Families, record: RequestRecord) -> None:
         prompt, output = record.num_prompt_tokens, record.num_output_tokens

@@ -111,8 +111,8 @@ class ScriptedClient:
     def unwatch(self, watch):
         self.unwatched.append(watch)
 
-    def abandon(self, request_id):
-        self.abandoned.append(request_id)
+    def abandon(self, request_id, *, is_complete=False):
+        self.abandoned.append((request_id, is_complete))
 
     def observe(self, observer):
         self.observer = observer

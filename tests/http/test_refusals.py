@@ -261,7 +261,7 @@ def test_a_client_does_not_wait_for_an_engine_that_has_failed(is_stream, monkeyp
     with serving(client) as url:
         answer = post(url, GOOD | {"stream": is_stream})
     assert (answer.status_code, error_of(answer)["code"]) == (503, "engine_failed")
-    assert client.abandoned == ["r1"]
+    assert client.abandoned == [("r1", False)]
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_its_last_word(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 
 import httpx
@@ -95,12 +96,20 @@ def test_the_whole_answer_ends_where_the_stream_does(words, more, text, tokens):
     assert whole["usage"]["completion_tokens"] == tokens
 
 
-def test_a_request_ended_by_a_stop_string_ends_in_the_engine_too(words):
+def test_a_request_ended_by_a_stop_string_ends_in_the_engine_too_and_counts_as_finished(words):
+    def finished_by(reason: str) -> float:
+        page = httpx.get(f"{url}/metrics").text
+        return float(re.search(rf'request_success_total{{.*finished_reason="{reason}".*}} (\S+)', page)[1])
+
     url, client = words
+    wait_until(lambda: client.num_unfinished == 0)
+    stopped, aborted = finished_by("stop"), finished_by("abort")
     post(url, {"prompt": "x", "max_tokens": 500, "stop": "END"})
-    wait_until(lambda: client.num_unfinished == 0, what="the request has ended")
-    assert client.requests()[-1].outcome == "aborted"
-    assert len(client.requests()[-1].tokens) < 500
+    wait_until(lambda: finished_by("stop") == stopped + 1, what="it is counted")
+    seen = client.requests()[-1]
+    assert (seen.outcome, seen.reason) == ("finished", "stop")
+    assert len(seen.tokens) < 500
+    assert finished_by("abort") == aborted
 
 
 def test_continuous_usage_counts_with_every_chunk(words):
