@@ -14,7 +14,7 @@ from model_runner.http.errors import ApiError
 from model_runner.messages import Turn
 from scheduler import SamplingParams
 
-MAX_STOPS, MAX_STOP_CHARS = 16, 256
+MAX_STOPS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 DEFAULT_COMPLETION_TOKENS = 16
 """Of /v1/completions, as in OpenAI's API; a chat goes on as far as the model allows."""
 MAX_MESSAGES = 1_000
@@ -224,6 +224,8 @@ def _wanted(
     options = asked.stream_options or _StreamOptions()
     if asked.stream_options is not None and not asked.stream:
         raise _wrong("stream_options", "given", "it has a meaning with stream true only")
+    if len(asked.stop_token_ids or ()) > MAX_STOP_TOKENS:
+        raise _wrong("stop_token_ids", f"{len(asked.stop_token_ids or ())} ids", f"at most {MAX_STOP_TOKENS} are taken")
     if max_tokens is not None and not 1 <= max_tokens <= 10**9:
         raise _wrong(max_tokens_name, max_tokens, "a whole number >= 1 is needed")
     if not 0 <= min_tokens <= (max_tokens or 10**9):

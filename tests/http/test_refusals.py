@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from types import SimpleNamespace
 
 import httpx
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from model_runner.errors import RunnerConfigError
 from model_runner.http import schemas
+from model_runner.http.app import seconds_to_a_place
 from model_runner.http.errors import ApiError
 from model_runner.http.settings import ApiSettings, from_environment
 from model_runner.messages import Turn
@@ -85,6 +87,8 @@ def test_a_body_that_cannot_be_read_names_its_field(body, param):
         ({"stop": ["x" * 257]}, "stop"),
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": [1]}, "stop[0]"),
+        ({"stop_token_ids": [1] * 257}, "stop_token_ids"),
+        ({"stop_token_ids": ["1"]}, "stop_token_ids[0]"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"stream": True, "stream_options": {"what": True}}, "what"),
         ({"temprature": 0.5}, "temprature"),
@@ -235,6 +239,21 @@ def test_a_full_queue_is_answered_with_429_and_when_to_come_again():
         client.num_unfinished = 2
         assert post(url, GOOD).status_code == 200
     assert len(client.submitted) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "seconds"),
+    [([], 1), ([0, 0, 0], 60), ([0, 1, 1], 2), ([5, 5, 5], 1), ([0, 0, 1], 4)],
+)
+def test_retry_after_is_the_pace_at_which_requests_end(ends, seconds):
+    """Steps two seconds apart, in each of which so many requests ended."""
+    steps = [
+        SimpleNamespace(monotonic_time=100.0 + 2 * index, step=SimpleNamespace(records=[None] * count))
+        for index, count in enumerate(ends)
+    ]
+    client = ScriptedClient()
+    client.history = lambda last: tuple(steps)
+    assert seconds_to_a_place(client) == seconds
 
 
 @pytest.mark.parametrize(("refusal", "status"), [("full", 429), ("unavailable", 503), ("invalid", 400)])
