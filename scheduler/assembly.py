@@ -6,6 +6,7 @@ from scheduler.chunking import cut_reason
 from scheduler.lifecycle import Lifecycle
 from scheduler.plan import Draft
 from scheduler.sequence import Sequence, State
+from scheduler.sharing import register_full_blocks
 from scheduler.step import ScheduleStep, StepResult
 
 
@@ -31,7 +32,7 @@ def assemble(
     rows = _decodes(life, ids) if all_decode else _rows(draft, life, now)
     swapped_out, swapped_in = life.host.drain()
     if draft.view.policy.enable_prefix_caching:
-        life.register_full_blocks(draft.tokens)
+        register_full_blocks([life.live[request_id] for request_id in draft.tokens], life.pool)
     return ScheduleStep(
         step_id=step_id,
         policy_version=draft.view.policy.version,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from typing import Any, Final
 
 from scheduler.allocation import in_force
@@ -13,13 +12,14 @@ from scheduler.events import Number
 from scheduler.metrics import Books, record_of, record_of_rejected
 from scheduler.ordering import ORDERS
 from scheduler.plan import Action, Admit, Evict, Grow, Release
-from scheduler.policy import SchedulerPolicy, offers_prefix_cache
+from scheduler.policy import SchedulerPolicy
 from scheduler.preemption import REQUEUES
 from scheduler.queue import WaitingQueue
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.resumes import ResumeLedger
 from scheduler.sequence import Sequence, State
+from scheduler.sharing import begin_behind_hit
 from scheduler.swap import HostSpace
 
 REMEMBERED_IDS: Final = 10_000
@@ -169,24 +169,6 @@ class Lifecycle:
                     self.end(seq, "finished", seq.end_reason, now)
         return new, resumed
 
-    def register_full_blocks(self, request_ids: Iterable[str]) -> None:
-        """Make the blocks that this step fills known to the prefix cache, in schedule order, as soon as planned."""
-        size = self.pool.block_size
-        for request_id in request_ids:
-            seq = self.live[request_id]
-            full = seq.num_computed_tokens // size
-            if seq.caching and full > seq.num_registered:
-                digests = seq.block_digests(size)
-                for index in range(seq.num_registered, full):
-                    self.pool.cache.register(seq.block_table[index], digests[index])
-                seq.num_registered = full
-
-    def drop_cache(self) -> None:
-        """Forget all prefixes: known blocks that are free become plain free ones."""
-        self.pool.cache.clear()
-        for seq in self.running:
-            seq.caching, seq.num_registered = False, 0
-
     def lose_copy(self, seq: Sequence) -> None:
         """Take a swapped request's content for lost, because the step that should have copied it was given up."""
         seq.high_water = max(seq.high_water, seq.num_computed_tokens)
@@ -259,7 +241,7 @@ class Lifecycle:
         self._give_blocks(seq, action)
         if policy.allocation != "paged":
             self.note_reserving(seq)
-        self._note_hit(seq, action, policy)
+        begin_behind_hit(seq, action, policy, self.pool, self.books)
         self.log.add(
             kind,
             seq.request_id,
@@ -274,19 +256,6 @@ class Lifecycle:
         if moved:
             self.books.swapped_in_blocks += moved
             self._log_move("swapped_in", seq, moved, now)
-
-    def _note_hit(self, seq: Sequence, action: Admit, policy: SchedulerPolicy) -> None:
-        """Begin behind the cached prefix. Only first admissions are counted: vLLM counts resumed requests apart."""
-        seq.caching = offers_prefix_cache(policy)
-        if not action.looked_up:
-            return
-        hit = len(action.cached_ids) * self.pool.block_size
-        seq.num_registered = len(action.cached_ids)
-        seq.num_computed_tokens = seq.num_cached_tokens = hit
-        seq.total_cached_tokens += hit
-        if not seq.num_preemptions:
-            self.books.prefix_cache_queries += seq.num_tokens
-            self.books.prefix_cache_hits += hit
 
     def _log_move(self, kind: str, seq: Sequence, num_blocks: int, now: float) -> None:
         free = self.host.num_free_blocks

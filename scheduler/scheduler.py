@@ -27,6 +27,7 @@ from scheduler.preemption import evict_requested
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State
+from scheduler.sharing import drop_cache
 from scheduler.snapshot import MemoryUse, ResumeRecord, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepResult, StepTimings
 from scheduler.swap import HostSpace
@@ -339,7 +340,7 @@ class Scheduler:
         if new.admission_order != old.admission_order:
             self._life.waiting.reorder(ORDERS[new.admission_order])
         if old.enable_prefix_caching and not new.enable_prefix_caching:
-            self._life.drop_cache()
+            drop_cache(self._life.running, self.pool)
         if new.batching != "static":
             for seq in self._life.running:
                 seq.static_length = seq.static_position = 0

@@ -37,7 +37,7 @@ class DraftView(Protocol):
         ...
 
     def blocks_of(self, seq: SequenceView) -> int:
-        """Blocks that evicting ``seq`` would free."""
+        """Blocks of ``seq``; evicting it frees those that no other request uses."""
         ...
 
 

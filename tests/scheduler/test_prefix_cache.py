@@ -150,7 +150,7 @@ def test_a_block_handed_out_anew_is_found_no_more() -> None:
     made = cached(num_blocks=2)
     run(made, ask("a", 1, 2, 3, 4, 5))
     run(made, ask("b", 7, 7, 7, 7, 7))  # takes both blocks
-    assert made.snapshots[-1].cached_block_ids == (2,) or len(made.snapshots[-1].cached_block_ids) == 1
+    assert len(made.snapshots[-1].cached_block_ids) == 1
     run(made, ask("c", 1, 2, 3, 4, 5))
     assert hits(made) == (15, 0)
 
@@ -218,7 +218,7 @@ def test_switching_it_off_forgets_everything_and_sharers_keep_their_blocks() -> 
     made.step()
     assert made.scheduler.set_policy(replace(made.scheduler.policy, enable_prefix_caching=False)).accepted
     _, snapshot = made.step()
-    assert (snapshot.cached_block_ids, snapshot.shared_block_ids) == ((), (1, 2)) or snapshot.shared_block_ids
+    assert (snapshot.cached_block_ids, len(snapshot.shared_block_ids)) == ((), 2)
     made.drain()
     assert len(made.scheduler.pool.cache) == 0
     assert made.scheduler.pool.num_free_blocks == 16
