@@ -46,10 +46,15 @@ def check_the_log(trace: Trace) -> None:
 
 @pytest.mark.parametrize("block", range(10))
 def test_invariants_hold_and_everything_ends_whatever_the_policy_does(block: int) -> None:
+    swapped_in = hits = requested = 0
     for seed in range(block * SEEDS_A_BLOCK, (block + 1) * SEEDS_A_BLOCK):
         trace = run_trace(seed)
         check_the_log(trace)
         SEEN.update(trace.policies)
+        swapped_in += trace.totals[-1].swapped_in_blocks
+        hits += trace.totals[-1].prefix_cache_hits
+        requested += sum(event.reason == "requested" for event in trace.events if event.kind == "preempted")
+    assert min(swapped_in, hits, requested) > 20, (swapped_in, hits, requested)
     offered = {(name, value) for name in NAMED_FIELDS for value in choices(name)}
     assert offered <= SEEN, f"never drawn: {offered - SEEN}"
 

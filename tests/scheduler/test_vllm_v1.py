@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.__main__ import main
 from tests.scheduler.reference_vllm import run
-from tests.scheduler.workloads import random_workload
+from tests.scheduler.workloads import random_workload, sharing_workload
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "vllm"
 MOST_STEPS = 4_000
@@ -32,6 +32,22 @@ def test_replay_gives_vllms_own_trace_step_by_step(name: str, tmp_path: Path) ->
     for ours, theirs in zip(steps, trace, strict=True):
         assert list(ours["num_scheduled_tokens"]) == theirs["order"]
         assert ours == {field: theirs[NAMES.get(field, field)] for field in ours}
+
+
+@pytest.mark.parametrize("block_of_seeds", range(3))
+def test_replay_gives_the_reference_rules_schedule_with_prefix_caching(block_of_seeds: int, tmp_path: Path) -> None:
+    hits = evictions = 0
+    for seed in range(block_of_seeds * 60, (block_of_seeds + 1) * 60):
+        workload = sharing_workload(seed)
+        path = tmp_path / "workload.json"
+        path.write_text(json.dumps(workload), encoding="utf-8")
+        expected = run(workload["config"], workload["requests"], max_steps=MOST_STEPS)
+        if len(expected) < MOST_STEPS:
+            assert replay(tmp_path, path) == expected, f"seed {seed}"
+            hits += expected[-1]["prefix_cache_hits"]
+            evictions += sum(len(step["preempted"]) for step in expected)
+    assert hits > 1_000
+    assert evictions > 100
 
 
 @pytest.mark.parametrize("block_of_seeds", range(8))
