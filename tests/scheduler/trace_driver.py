@@ -56,6 +56,9 @@ class Trace:
 def random_policy(rng: random.Random, num_blocks: int) -> SchedulerPolicy:
     """Any policy a user could set by the controls; contradicting limits included."""
     named = {name: rng.choice(choices(name)) for name in NAMED_FIELDS}
+    caching = rng.random() < 0.5
+    if caching and rng.random() < 0.6:
+        named |= {"batching": "continuous", "allocation": "paged"}  # where it acts
     return SchedulerPolicy(
         **named,
         max_num_seqs=rng.choice((1, 2, 3, 5, 8, 16)),
@@ -65,7 +68,7 @@ def random_policy(rng: random.Random, num_blocks: int) -> SchedulerPolicy:
         enable_chunked_prefill=rng.random() < 0.7,
         long_prefill_token_threshold=rng.choice((0, 0, 1, 3, 8)),
         kv_block_limit=rng.choice((None, None, rng.randint(1, num_blocks))),
-        enable_prefix_caching=rng.random() < 0.5,
+        enable_prefix_caching=caching,
     )
 
 
@@ -97,7 +100,7 @@ class Driver:
         self.trace = Trace(seed)
         self.clock = VirtualClock()
         num_blocks = rng.randint(1, 64)
-        block_size = rng.randint(1, 32)
+        block_size = rng.randint(1, rng.choice((4, 32)))
         self.max_model_len = rng.choice((2, 9, 33, 65, 65, 120))
         self.num_host_blocks = rng.choice((0, 1, rng.randint(1, 64), num_blocks))
         if pinned.get("preemption_mode") == "swap":
