@@ -88,6 +88,7 @@ def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None
 
 def sidebar(desk: Desk, t: Translate) -> None:
     """Everything in the sidebar below the language switch. Draws the truth and remembers that it did."""
+    desk.settle()
     st.session_state["drawn"] = shown_truth(desk)
     latest = desk.client.latest
     num_blocks = latest.info.num_blocks if latest else desk.client.config.num_blocks

@@ -44,6 +44,15 @@ class Desk:
             return published
         return confirmed
 
+    def settle(self) -> None:
+        """Wait for a change that is under way, a few seconds at most.
+
+        A page may be drawn anew while the callback of a control still waits for the engine's answer in another thread.
+        Drawn with the policy from before, the control would be set back, and the browser would send that as a choice.
+        """
+        with self._lock:
+            pass
+
     def change(self, edit: Callable[[SchedulerPolicy], SchedulerPolicy]) -> Change:
         """Put ``edit`` of the policy in force."""
         with self._lock:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 
 from dashboard.desk import Desk
+from model_runner.views import PolicyReply
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient
 
@@ -51,3 +53,31 @@ def test_a_change_that_died_with_its_engine_is_not_shown_as_in_force(client):
     client.start_run("run-2", SchedulerPolicy(max_num_seqs=4))
     client.run(1)
     assert desk.policy.max_num_seqs == 4
+
+
+def test_a_page_drawn_during_a_change_waits_for_it(client, monkeypatch):
+    """A control drawn with the policy from before would undo the choice that is on its way."""
+    desk, asked, answer, seen = Desk(client), threading.Event(), threading.Event(), []
+    put = client.set_policy
+
+    def slowly(policy: SchedulerPolicy) -> PolicyReply:
+        asked.set()
+        assert answer.wait(10)
+        return put(policy)
+
+    monkeypatch.setattr(client, "set_policy", slowly)
+
+    def draw() -> None:
+        desk.settle()
+        seen.append(desk.policy.max_num_seqs)
+
+    change = threading.Thread(target=desk.change, args=(lambda p: replace(p, max_num_seqs=12),))
+    drawing = threading.Thread(target=draw)
+    change.start()
+    assert asked.wait(10)
+    drawing.start()
+    assert desk.policy.max_num_seqs == 4, "a tick does not wait"
+    answer.set()
+    change.join(10)
+    drawing.join(10)
+    assert seen == [12]
