@@ -63,6 +63,17 @@ def test_all_charts_move_and_no_chart_node_is_ever_replaced(page):
     assert page.evaluate(KEPT_NODES) == [0, 1, 2, 3]
 
 
+def test_the_charts_draw_without_a_warning(open_page):
+    """Empty layers, unknown channels and infinite extents show up in the console of the browser and nowhere else."""
+    told: list[str] = []
+    page = open_page()
+    page.on("console", lambda message: told.append(message.text) if message.type in ("warning", "error") else None)
+    page.reload()
+    page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for(timeout=WAIT_MS)
+    page.wait_for_timeout(3000)
+    assert told == []
+
+
 def press_key(page, key: str, took_effect: str, argument: object) -> int:
     """Press a shortcut; once more where a page that still loads did not hear it. Returns how often it was pressed."""
     page.locator("body").press(key)
