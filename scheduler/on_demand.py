@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from scheduler.events import StepEvent
 from scheduler.plan import Deferral
 from scheduler.snapshot import MemoryUse, RunningTable, StepSnapshot, Totals
-from scheduler.step import ScheduleStep
+from scheduler.step import ScheduleStep, StepTimings
 from scheduler.tables import with_reasons
 
 T = TypeVar("T")
@@ -52,71 +53,67 @@ class OnDemand:
 class DecodeStep(OnDemand, ScheduleStep):
     """A ``ScheduleStep`` in which every running request decodes its next token and nothing else happens.
 
-    Filled from the start: step_id, time, sampling_ids, events. _before: the snapshot before the run. _index: place in
-    the run, from 0. _fed: the tokens to feed, _tables: the block tables, in order of the rows.
+    Filled from the start: step_id, sampling_ids. source: the snapshot before the run; place in the run, from 0; tokens
+    to feed and block tables, in order of the rows; time; events.
     """
 
-    __slots__ = ("_before", "_fed", "_index", "_tables")
-    _before: StepSnapshot
-    _fed: tuple[int, ...]
-    _index: int
-    _tables: tuple[tuple[int, ...], ...]
+    __slots__ = ("source",)
+    source: tuple[StepSnapshot, int, tuple[int, ...], tuple[tuple[int, ...], ...], float, tuple[StepEvent, ...]]
 
     def _fill(self) -> None:
-        ids, index, before = self.sampling_ids, self._index, self._before
+        before, index, fed, tables, time, events = self.source
+        ids = self.sampling_ids
         positions = [start + index for start in before.running.num_computed_tokens]
         ScheduleStep.__init__(
             self,
             step_id=self.step_id,
             policy_version=before.policy.version,
-            time=self.time,
+            time=time,
             num_scheduled_tokens=dict.fromkeys(ids, 1),
             kinds=dict.fromkeys(ids, "decode"),
-            token_ids=dict(zip(ids, zip(self._fed, strict=True), strict=True)),
+            token_ids=dict(zip(ids, zip(fed, strict=True), strict=True)),
             positions_start=dict(zip(ids, positions, strict=True)),
-            block_tables=dict(zip(ids, self._tables, strict=True)),
+            block_tables=dict(zip(ids, tables, strict=True)),
             sampling_ids=ids,
-            events=self.events,
+            events=events,
         )
 
 
 class DecodeSnapshot(OnDemand, StepSnapshot):
     """The ``StepSnapshot`` after a ``DecodeStep``, which differs from the one before the run by a few counts a step.
 
-    Filled from the start: time, timings, events. _tokens: sampled in this step, in order of the rows. _deferral: why
-    the queue waits. _num_used_blocks: blocks in use after the step.
+    source: the step; tokens sampled in it, in order of the rows; why the queue waits; blocks in use; time; timings;
+    events.
     """
 
-    __slots__ = ("_deferral", "_num_used_blocks", "_step", "_tokens")
-    _deferral: Deferral | None
-    _num_used_blocks: int
-    _step: DecodeStep
-    _tokens: tuple[int, ...]
+    __slots__ = ("source",)
+    source: tuple[DecodeStep, tuple[int, ...], Deferral | None, int, float, StepTimings, tuple[StepEvent, ...]]
 
     def _fill(self) -> None:
-        step, used = self._step, self._num_used_blocks
-        before, num_steps = step._before, step._index + 1
+        step, tokens, deferral, used, time, timings, events = self.source
+        before, index, _, tables, _, _ = step.source
+        num_steps = index + 1
         num_tokens = num_steps * len(before.running)
-        running = _running(step, num_steps)
+        running = _running(before.running, num_steps, tables)
         memory = _memory(before, running, used, num_tokens)
         StepSnapshot.__init__(
             self,
             step_id=step.step_id,
-            time=self.time,
+            time=time,
             policy=before.policy,
             num_scheduled_tokens=step.num_scheduled_tokens,
             num_padding_tokens=step.num_padding_tokens,
             kinds=step.kinds,
-            new_tokens=dict(zip(step.sampling_ids, self._tokens, strict=True)),
+            new_tokens=dict(zip(step.sampling_ids, tokens, strict=True)),
             running=running,
-            waiting=with_reasons(before.waiting, self._deferral, before.block_limit - used),
+            waiting=with_reasons(before.waiting, deferral, before.block_limit - used),
             num_waiting=before.num_waiting,
             num_waiting_tokens=before.num_waiting_tokens,
             preempted=(),
             resumed=(),
             new=(),
             finished=(),
-            events=self.events,
+            events=events,
             records=(),
             num_blocks=before.num_blocks,
             block_size=before.block_size,
@@ -127,7 +124,7 @@ class DecodeSnapshot(OnDemand, StepSnapshot):
             allocated_tokens=used * before.block_size,
             filled_tokens=memory.filled,
             totals=_totals(before.totals, num_steps, num_tokens),
-            timings=self.timings,
+            timings=timings,
             memory=memory,
             num_host_blocks=before.num_host_blocks,
             num_used_host_blocks=before.num_used_host_blocks,
@@ -136,9 +133,8 @@ class DecodeSnapshot(OnDemand, StepSnapshot):
         )
 
 
-def _running(step: DecodeStep, num_steps: int) -> RunningTable:
-    """The table before the run, ``num_steps`` tokens a row later."""
-    before = step._before.running
+def _running(before: RunningTable, num_steps: int, tables: tuple[tuple[int, ...], ...]) -> RunningTable:
+    """The table ``num_steps`` tokens a row later."""
     count = len(before)
     return _changed(
         before,
@@ -147,7 +143,7 @@ def _running(step: DecodeStep, num_steps: int) -> RunningTable:
         num_scheduled_tokens=(1,) * count,
         num_padding_tokens=(0,) * count,
         kind=("decode",) * count,
-        block_ids=step._tables,
+        block_ids=tables,
     )
 
 

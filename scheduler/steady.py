@@ -134,13 +134,8 @@ class DecodeRun:
         self._planned = index + 1
         self._step = step = DecodeStep.__new__(DecodeStep)
         put(step, "step_id", step_id)
-        put(step, "time", now)
         put(step, "sampling_ids", self._ids)
-        put(step, "_before", self._before)
-        put(step, "_index", index)
-        put(step, "_fed", self._fed)
-        put(step, "_tables", self._tables)
-        put(step, "events", self._events)
+        put(step, "source", (self._before, index, self._fed, self._tables, now, self._events))
         return step
 
     def update(self, result: StepResult, now: float) -> DecodeSnapshot | None:
@@ -152,13 +147,8 @@ class DecodeRun:
         self._fed = tokens
         self._last_token_time = now
         snapshot = DecodeSnapshot.__new__(DecodeSnapshot)
-        put(snapshot, "time", now)
-        put(snapshot, "timings", result.timings)
-        put(snapshot, "_step", self._step)
-        put(snapshot, "_tokens", tokens)
-        put(snapshot, "_deferral", self.deferral)
-        put(snapshot, "_num_used_blocks", self._num_used_blocks)
-        put(snapshot, "events", self._events)
+        source = (self._step, tokens, self.deferral, self._num_used_blocks, now, result.timings, self._events)
+        put(snapshot, "source", source)
         if self._events:
             self._life.log.drain()
             self._events = ()
@@ -223,6 +213,7 @@ class DecodeRun:
             tables[place] = rows[place].block_table
         self._tables = tuple(tables)
         self._num_used_blocks += len(full)
-        full_again = index + life.pool.block_size
         del self._full_at[index]
-        self._full_at[full_again] = sorted([*self._full_at.get(full_again, ()), *full])
+        full_again = index + life.pool.block_size
+        others = self._full_at.get(full_again)
+        self._full_at[full_again] = full if others is None else sorted(others + full)

@@ -21,7 +21,12 @@ TOKEN = 5
 
 
 def load(checkout: Path) -> tuple[Any, Any, Any]:
-    """(Scheduler, Sequence, SamplingParams) of the checkout. Raises ImportError when they are not there."""
+    """(Scheduler, Sequence, SamplingParams) of the checkout, new ones at each call: the block size is kept in a class.
+
+    Raises ImportError when they are not there.
+    """
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nanovllm"]:
+        del sys.modules[name]
     package, config = ModuleType("nanovllm"), ModuleType("nanovllm.config")
     package.__path__ = [str(checkout / "nanovllm")]
     config.Config = SimpleNamespace
@@ -41,9 +46,9 @@ def decoding(checkout: Path, num_running: int, block_size: int, max_tokens: int)
         num_kvcache_blocks=num_running * (max_tokens // block_size + 2),
     )
     scheduler = scheduler_class(config)
+    sequence_class.block_size = block_size
 
     def step() -> bool:
-        sequence_class.block_size = block_size  # a class attribute there, shared by all schedulers of the process
         sequences, is_prefill = scheduler.schedule()
         scheduler.postprocess(sequences, [TOKEN] * len(sequences), is_prefill)
         return is_prefill
