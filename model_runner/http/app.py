@@ -66,8 +66,8 @@ class HttpApi:
     def routes(self) -> list[Route]:
         """To be put before all other routes."""
         return [
-            Route("/health", self._endpoint(self._health)),
-            Route("/metrics", self._endpoint(self._metrics_page)),
+            Route("/health", self._endpoint(self._health, asks_key=False)),
+            Route("/metrics", self._endpoint(self._metrics_page, asks_key=False)),
             Route("/v1/models", self._endpoint(self._models)),
             Route("/v1/models/{model:path}", self._endpoint(self._model)),
             Route("/v1/completions", self._endpoint(self._completions), methods=["POST"]),
@@ -75,12 +75,15 @@ class HttpApi:
             Route("/v1/{rest:path}", self._endpoint(_unknown), methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
-    def _endpoint(self, answer: Endpoint) -> ASGIApp:
-        """Turns every error into OpenAI's form; nothing of an unforeseen one is shown."""
+    def _endpoint(self, answer: Endpoint, *, asks_key: bool = True) -> ASGIApp:
+        """Turns every error into OpenAI's form; nothing of an unforeseen one is shown.
+
+        Whether a key is asked for belongs to the route: ``request.url`` holds the client's Host header, and can lie.
+        """
 
         async def endpoint(request: Request) -> Any:
             try:
-                if request.url.path.startswith("/v1/"):
+                if asks_key:
                     self._check_key(request)
                 if self._client is None:
                     raise ApiError(503, "the runner is being started", headers={"retry-after": "1"})
@@ -90,7 +93,7 @@ class HttpApi:
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception:
-                _log.exception("%s %s failed", request.method, request.url.path)
+                _log.exception("%s %s failed", request.method, request.scope["path"])
                 return ApiError(500, "an error of the server; its log says more").response
 
         return endpoint  # type: ignore[return-value]  # Starlette takes a function of a request as well
@@ -234,8 +237,9 @@ def _is_local(origin: str) -> bool:
 
 async def _unknown(request: Request, client: RunnerClient) -> ASGIApp:
     """Instead of the page, which would answer any other path."""
-    allowed = METHODS.get(request.url.path.rstrip("/"))
+    path = request.scope["path"][:200]
+    allowed = METHODS.get(path.rstrip("/"))
     if allowed is not None:
         headers = {"allow": allowed}
-        raise ApiError(405, f"{request.url.path} answers {allowed}, not {request.method}", headers=headers)
-    raise ApiError(404, f"there is no {request.method} {request.url.path[:200]}", code="unknown_url")
+        raise ApiError(405, f"{path} answers {allowed}, not {request.method}", headers=headers)
+    raise ApiError(404, f"there is no {request.method} {path}", code="unknown_url")

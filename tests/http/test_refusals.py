@@ -186,6 +186,15 @@ def test_the_key_is_asked_for_on_v1_and_nowhere_else():
     assert "sesam" not in repr(ApiSettings(api_key="sesam"))
 
 
+@pytest.mark.parametrize("host", ["x", "x/health?", "x/metrics#", "x/a?b=", "[", ""])
+def test_no_host_header_leads_around_the_key(host):
+    with serving(ScriptedClient(DONE), ApiSettings(api_key="sesam")) as url:
+        for path in ("/v1/models", "/v1/nothing"):
+            answer = httpx.get(f"{url}{path}", headers={"host": host})
+            assert answer.status_code in (400, 401)
+        assert post(url, GOOD, headers={"host": host}).status_code in (400, 401)
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_form_that_any_page_could_send_is_refused(content_type):
     client = ScriptedClient(DONE)
