@@ -65,8 +65,10 @@ class _Squares:
             **place, col=f"datum.m == {CACHED} ? {json.dumps(theme.padding)} : {json.dumps(theme.locked)}"
         )  # fmt: skip
         boxes = base.transform_filter(f"datum.m != {UNUSABLE}").mark_rect()
-        up = base.transform_filter(f"datum.m != {CACHED}").mark_rule(strokeWidth=1.2)
-        down = base.transform_filter(f"datum.m == {UNUSABLE}").mark_rule(strokeWidth=1.2, color=theme.muted)
+        up = base.transform_filter(f"datum.m != {CACHED}").mark_rule(strokeWidth=1.2, opacity=0.7)
+        down = base.transform_filter(f"datum.m == {UNUSABLE}").mark_rule(
+            strokeWidth=1.2, opacity=0.7, color=theme.muted
+        )
         stroke = {
             "condition": {"test": f"datum.m == {LOCKED}", "value": theme.empty},
             "value": theme.muted,
