@@ -1,4 +1,4 @@
-"""One server over the real toy model for the whole session."""
+"""A server over the real toy model. Not for the whole session: other tests count the children of this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Served:
     client: RunnerClient
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def toy() -> Iterator[Served]:
     config = RunnerConfig(model="toy", device="cpu", dtype="float32", threads=1, block_size=4, num_blocks=512)
     policy = SchedulerPolicy(max_num_seqs=8)
