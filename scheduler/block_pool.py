@@ -61,6 +61,12 @@ class KVBlockPool:
         owner = self._owner[block_id]
         return tuple(self.shared.get(block_id, () if owner is None else (owner,)))
 
+    def is_held_by(self, request_id: str, blocks: tuple[int, ...]) -> bool:
+        """Whether a request is a holder of each of these blocks."""
+        if set(map(self._owner.__getitem__, blocks)) <= {request_id}:
+            return True
+        return bool(self.shared) and all(request_id in self.holders(block) for block in blocks)
+
     def is_free(self, block_id: int) -> bool:
         """Whether nobody uses a block."""
         return block_id in self._free
@@ -166,14 +172,19 @@ class KVBlockPool:
 
     def check(self) -> None:
         """Raise InvariantError unless every block is either free once or owned once."""
-        for block in range(1, self.num_blocks + 1):
-            free = block in self._free
-            if (self._owner[block] is None) != free or self.free_map[block] != free:
-                raise InvariantError(
-                    f"block {block} is owned by {self._owner[block]}, in the free list: {free}, "
-                    f"in the free map: {self.free_map[block]}"
-                )
-            if len(self.shared.get(block, "--")) < 2 or (free and block in self.shared):
-                raise InvariantError(f"block {block} is shared by {self.shared[block]}, free: {free}")
-        if self._owner[0] is not None or 0 in self._free or self.free_map[0]:
+        free = bytes(map(self._free.__contains__, range(self.num_blocks + 1)))
+        unowned = bytes([owner is None for owner in self._owner])
+        if unowned[0] != 1 or free[0] or self.free_map[0]:
             raise InvariantError("block 0 must belong to nobody")
+        if not free[1:] == unowned[1:] == self.free_map[1:]:
+            kinds = zip(free, unowned, self.free_map, strict=True)
+            block = next(block for block, (a, b, c) in enumerate(kinds) if block and not a == b == c)
+            raise InvariantError(
+                f"block {block} is owned by {self._owner[block]}, in the free list: {block in self._free}, "
+                f"in the free map: {self.free_map[block]}"
+            )
+        if len(self._free) != sum(free):
+            raise InvariantError(f"the free list has {len(self._free)} blocks, of which {sum(free)} are in the pool")
+        for block, holders in self.shared.items():
+            if len(holders) < 2 or free[block] or self._owner[block] not in holders:
+                raise InvariantError(f"block {block} of {self._owner[block]} is shared by {tuple(holders)}")

@@ -119,7 +119,7 @@ class Scheduler:
     @property
     def waiting_ids(self) -> tuple[str, ...]:
         """Waiting requests, head first. Costs O(n): not for every step of a long queue."""
-        return tuple(seq.request_id for seq in self._life.waiting)
+        return tuple([seq.request_id for seq in self._life.waiting.first(None)])
 
     @property
     def computed_tokens(self) -> dict[str, int]:
@@ -153,7 +153,7 @@ class Scheduler:
     def sequences(self) -> tuple[list[Sequence], list[Sequence], dict[str, Sequence]]:
         """(running, waiting, all live by id): copies of the lists, for ``invariants`` only; not to be written."""
         self._settle()
-        return list(self._life.running), list(self._life.waiting), dict(self._life.live)
+        return list(self._life.running), self._life.waiting.first(None), dict(self._life.live)
 
     # What a driver may ask for. Bad input is an outcome, never an exception.
 
