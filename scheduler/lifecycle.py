@@ -279,6 +279,9 @@ class Lifecycle:
         seq.state = State.PREEMPTED
         seq.num_preemptions += 1
         seq.fruitless_evictions += 1
+        useful = self.books.useful_tokens
+        seq.idle_evictions = seq.idle_evictions + 1 if useful == seq.useful_tokens_seen else 0
+        seq.useful_tokens_seen = useful
         seq.preempted_at = now
         if REQUEUES[policy.preemption_requeue].front:
             self._front_rank -= 1

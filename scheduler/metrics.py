@@ -39,6 +39,11 @@ class Books:
         self.preemptions = self.idle_slot_steps = self.output_tokens = self.refused_proposals = 0
         self.prefill_tokens = self.decode_tokens = self.recompute_tokens = self.padding_tokens = 0
 
+    @property
+    def useful_tokens(self) -> int:
+        """Tokens computed for the first time. As requests are finite, so is this, whatever is evicted."""
+        return self.prefill_tokens + self.decode_tokens
+
     def totals(self) -> Totals:
         """A frozen copy."""
         return Totals(

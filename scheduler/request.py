@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class SamplingParams:
     """How the tokens of one request are chosen. Names and meanings are vLLM's.
 
-    max_tokens: output tokens at most, >= 1; None = as many as ``max_model_len`` leaves.
+    max_tokens: output tokens at most, >= 1; None = as many as ``max_model_len`` and the pool of KV blocks leave.
     min_tokens: output tokens before an end-of-sequence or stop token may end the request, >= 0.
     temperature: >= 0; 0 is greedy.
     top_k: keep the k most likely tokens, >= 0; 0 = all.

@@ -29,7 +29,9 @@ class SequenceView(Protocol):
     num_passed: requests let in past it while it waits (head of line "skip").
     host_block_ids: blocks of the host pool that hold its computed tokens while it is swapped out, else ().
     caching: it was admitted with prefix caching, and its full blocks are offered to others.
-    fruitless_evictions: evictions since its last token. held: all tokens made, kept only until its static batch ends.
+    fruitless_evictions: evictions since its last token. idle_evictions: evictions in a row between which no request
+    computed a token for the first time; useful_tokens_seen: tokens computed for the first time, by all, until the last.
+    held: all tokens made, kept only until its static batch ends.
     """
 
     @property
@@ -60,6 +62,8 @@ class SequenceView(Protocol):
     def num_passed(self) -> int: ...
     @property
     def fruitless_evictions(self) -> int: ...
+    @property
+    def idle_evictions(self) -> int: ...
     @property
     def allocation(self) -> str: ...
     @property
@@ -110,6 +114,7 @@ class Sequence:
         "held",
         "high_water",
         "host_block_ids",
+        "idle_evictions",
         "last_token_time",
         "max_tokens",
         "max_total_tokens",
@@ -142,6 +147,7 @@ class Sequence:
         "swapped_blocks",
         "token_ids",
         "total_cached_tokens",
+        "useful_tokens_seen",
     )
 
     def __init__(
@@ -191,6 +197,8 @@ class Sequence:
         self.num_preemptions = 0
         self.num_passed = 0
         self.fruitless_evictions = 0
+        self.idle_evictions = 0
+        self.useful_tokens_seen = -1
         self.recompute_tokens = 0
         self.padding_tokens = 0
         self.policy_version = 0

@@ -14,8 +14,9 @@ MAX_FRUITLESS_EVICTIONS: Final = 3
 alone could otherwise evict the same two requests in turn for ever (fault F38). Once all are passed over the newest
 goes, so the oldest progresses and every request ends."""
 
-MAX_TIED_EVICTIONS: Final = 8
-"""The same bound for requests that tie under ``lowest_priority``; high, so as not to differ from vLLM where it ends."""
+MAX_IDLE_EVICTIONS: Final = 8
+"""The bound for requests that tie under ``lowest_priority``. It counts only evictions between which no request at all
+computed anything new: while others get on, they may end and free what the two lack, and vLLM goes on as before."""
 
 
 class DraftView(Protocol):
@@ -66,7 +67,7 @@ class LowestPriority(VictimRule):
     """The largest (priority, arrival time); of equals the one admitted first, as vLLM 0.32 under its priority policy.
 
     vLLM can evict two equals in turn for ever by that rule. Here the one admitted last goes once an equal was evicted
-    ``MAX_TIED_EVICTIONS`` times without a token in between, so that every request ends.
+    ``MAX_IDLE_EVICTIONS`` times while nobody computed anything new, so that every request ends.
     """
 
     name = "lowest_priority"
@@ -75,7 +76,7 @@ class LowestPriority(VictimRule):
         """The least urgent, with the rule for equals above."""
         worst = max((seq.priority, seq.arrival_time) for seq in candidates)
         equals = [seq for seq in candidates if (seq.priority, seq.arrival_time) == worst]
-        turning = any(seq.fruitless_evictions >= MAX_TIED_EVICTIONS for seq in equals)
+        turning = any(seq.idle_evictions >= MAX_IDLE_EVICTIONS for seq in equals)
         return equals[-1] if turning else equals[0]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from scheduler.__main__ import main
 from tests.scheduler.reference_vllm import run
-from tests.scheduler.workloads import random_workload, sharing_workload
+from tests.scheduler.workloads import random_workload, sharing_workload, tied_workload
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "vllm"
 MOST_STEPS = 4_000
@@ -69,3 +70,22 @@ def test_replay_gives_the_reference_rules_schedule_on_random_workloads(block_of_
         evictions += sum(len(step["preempted"]) for step in steps)
     assert evictions > 100, "the workloads must be tight enough to tell right from wrong"
     assert endless <= 3, "nearly all workloads must be compared step by step"
+
+
+def test_equals_evicted_in_turn_while_others_get_on_are_evicted_as_by_the_reference_rules(tmp_path: Path) -> None:
+    most_in_turn = endless = 0
+    for seed in range(60):
+        workload = tied_workload(seed)
+        path = tmp_path / "workload.json"
+        path.write_text(json.dumps(workload), encoding="utf-8")
+        expected = run(workload["config"], workload["requests"], max_steps=MOST_STEPS)
+        steps = replay(tmp_path, path)
+        assert sum(len(step["finished"]) for step in steps) == len(workload["requests"]), f"seed {seed} does not end"
+        if len(expected) == MOST_STEPS:
+            endless += 1
+            continue
+        assert steps == expected, f"seed {seed}"
+        evicted = Counter(name for step in expected for name in step["preempted"])
+        most_in_turn = max(most_in_turn, max(evicted.values(), default=0))
+    assert most_in_turn > 20, "a rule that gives up early must be told from vLLM's"
+    assert 0 < endless < 30, "both kinds must be drawn"

@@ -92,3 +92,32 @@ def crowded_workload(rng: random.Random) -> dict[str, Any]:
         "policy": rng.choice(("priority", "priority", "fcfs")),
     }
     return {"config": config, "requests": requests}
+
+
+def tied_workload(seed: int) -> dict[str, Any]:
+    """Requests of equal priority and arrival that are let in by their next chunk: two of them are evicted in turn,
+    often many times, until a third ends and leaves room.
+    """
+    rng = random.Random(f"tied {seed}")
+    block_size = rng.choice((1, 2, 4, 8, 16, 28))
+    requests = [
+        {
+            "id": f"r{index:02}",
+            "arrival_step": rng.choice((0, 0, 3)),
+            "prompt_len": rng.randint(1, rng.choice((10, 60))),
+            "output_len": rng.randint(1, rng.choice((4, 60))),
+            "priority": rng.choice((0, 0, 1)),
+        }
+        for index in range(rng.randint(3, 9))
+    ]
+    config = {
+        "num_blocks": max(-(-(r["prompt_len"] + r["output_len"] - 1) // block_size) for r in requests),
+        "block_size": block_size,
+        "max_model_len": max(r["prompt_len"] + r["output_len"] for r in requests),
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": rng.choice((8, 32, 300)),
+        "long_prefill_token_threshold": rng.choice((0, 3, block_size)),
+        "scheduler_reserve_full_isl": False,
+        "policy": "priority",
+    }
+    return {"config": config, "requests": requests}
