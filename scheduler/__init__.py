@@ -2,6 +2,7 @@
 
 from scheduler.allocation import Allocator
 from scheduler.block_pool import InvariantError, KVBlockPool
+from scheduler.columns import RunningRow, RunningTable, WaitingRow, WaitingTable
 from scheduler.events import DEFER_REASONS, EVENT_KINDS, TERMINAL_KINDS, StepEvent
 from scheduler.ordering import AdmissionOrder
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
@@ -11,17 +12,7 @@ from scheduler.presets import PRESET_NOTES, PRESETS, PresetNote
 from scheduler.request import Request, SamplingParams
 from scheduler.scheduler import Scheduler
 from scheduler.sequence import SequenceView
-from scheduler.snapshot import (
-    MemoryUse,
-    RequestRecord,
-    ResumeRecord,
-    RunningRow,
-    RunningTable,
-    StepSnapshot,
-    Totals,
-    WaitingRow,
-    WaitingTable,
-)
+from scheduler.snapshot import MemoryUse, RequestRecord, ResumeRecord, StepSnapshot, Totals
 from scheduler.step import BlockMove, ScheduleStep, StepResult, StepTimings
 from scheduler.victims import DraftView, VictimRule
 

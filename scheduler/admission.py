@@ -7,8 +7,9 @@ from typing import Final
 
 from scheduler.allocation import blocks_for, has_place, longest_run, place
 from scheduler.chunking import threshold_of
-from scheduler.plan import Deferral, Draft, StepView
+from scheduler.plan import Draft, StepView
 from scheduler.prefix_hits import NO_HIT, Hit
+from scheduler.proposals import Deferral
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 

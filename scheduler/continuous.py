@@ -8,7 +8,8 @@ from typing import Final
 
 from scheduler import admission, chunking, preemption
 from scheduler.allocation import blocks_for
-from scheduler.plan import Blocked, Draft, StepView
+from scheduler.plan import Draft, StepView
+from scheduler.proposals import Blocked
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.event_log import EventLog
-from scheduler.plan import Blocked, Deferral
+from scheduler.proposals import Blocked, Deferral
 from scheduler.sequence import Sequence, State
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 
 from scheduler.allocation import ALLOCATORS, blocks_for, in_force
 from scheduler.continuous import BATCHINGS
-from scheduler.plan import Admit, Draft, StepView
+from scheduler.plan import Draft, StepView
+from scheduler.proposals import Admit
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence as Seq

@@ -11,9 +11,9 @@ from scheduler.event_log import EventLog
 from scheduler.events import Number
 from scheduler.metrics import Books, record_of, record_of_rejected
 from scheduler.ordering import ORDERS
-from scheduler.plan import Action, Admit, Evict, Grow, Release
 from scheduler.policy import SchedulerPolicy
 from scheduler.preemption import REQUEUES
+from scheduler.proposals import Action, Admit, Evict, Grow, Release
 from scheduler.queue import WaitingQueue
 from scheduler.refusals import Refusals
 from scheduler.request import Request

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from scheduler.columns import RunningTable
 from scheduler.events import StepEvent
-from scheduler.plan import Deferral
-from scheduler.snapshot import MemoryUse, RunningTable, StepSnapshot, Totals
+from scheduler.proposals import Deferral
+from scheduler.snapshot import MemoryUse, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepTimings
 from scheduler.tables import with_reasons
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scheduler.plan import Draft, Evict, StepView
+from scheduler.plan import Draft, StepView
+from scheduler.proposals import Evict
 from scheduler.registry import Registry
 from scheduler.sequence import SequenceView
 from scheduler.victims import VICTIMS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler.plan import Evict
+from scheduler.proposals import Evict
 from scheduler.sequence import Sequence
 from scheduler.snapshot import ResumeRecord
 from scheduler.step import BlockMove, ScheduleStep, StepTimings

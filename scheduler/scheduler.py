@@ -21,9 +21,10 @@ from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
 from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
-from scheduler.plan import Deferral, Draft, StepView
+from scheduler.plan import Draft, StepView
 from scheduler.policy import SchedulerPolicy, limit_problems, offers_prefix_cache, problems
 from scheduler.preemption import evict_requested
+from scheduler.proposals import Deferral
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State

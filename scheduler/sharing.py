@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from scheduler.block_pool import KVBlockPool
 from scheduler.metrics import Books
-from scheduler.plan import Admit
 from scheduler.policy import SchedulerPolicy, offers_prefix_cache
+from scheduler.proposals import Admit
 from scheduler.sequence import Sequence
 
 

@@ -8,7 +8,8 @@ from scheduler import admission
 from scheduler.allocation import blocks_for, place
 from scheduler.chunking import threshold_of
 from scheduler.continuous import BATCHINGS, make_room, resolve_standstill, walk_running
-from scheduler.plan import Deferral, Draft, StepView
+from scheduler.plan import Draft, StepView
+from scheduler.proposals import Deferral
 from scheduler.sequence import SequenceView
 
 

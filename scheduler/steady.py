@@ -21,7 +21,8 @@ from scheduler.fragmentation import SHORT_OF_MEMORY
 from scheduler.guard import OwnAllocator
 from scheduler.lifecycle import Lifecycle
 from scheduler.on_demand import DecodeSnapshot, DecodeStep, put
-from scheduler.plan import Deferral, Draft, StepView
+from scheduler.plan import Draft, StepView
+from scheduler.proposals import Deferral
 from scheduler.snapshot import StepSnapshot
 from scheduler.step import StepResult
 

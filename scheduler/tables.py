@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from scheduler.admission import must_fit
+from scheduler.columns import RunningTable, WaitingTable
 from scheduler.fragmentation import MemoryGauge
 from scheduler.lifecycle import Lifecycle
-from scheduler.plan import Deferral, StepView
+from scheduler.plan import StepView
+from scheduler.proposals import Deferral
 from scheduler.sequence import Sequence
-from scheduler.snapshot import ResumeRecord, RunningTable, StepSnapshot, WaitingTable
+from scheduler.snapshot import ResumeRecord, StepSnapshot
 from scheduler.step import ScheduleStep, StepTimings
 
 T = TypeVar("T")
