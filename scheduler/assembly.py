@@ -49,7 +49,7 @@ def assemble(
         preempted=tuple(draft.evicted),
         swapped_out=swapped_out,
         swapped_in=swapped_in,
-        finished=life.drain_ended_for_step(),
+        finished=life.ended.drain_for_step(),
         new_requests=tuple([seq.request for seq in new]),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any, Final
+from typing import Any
 
 from scheduler.allocation import in_force
 from scheduler.block_pool import KVBlockPool
+from scheduler.ended import EndedIds
 from scheduler.event_log import EventLog
 from scheduler.events import Number
 from scheduler.metrics import Books, record_of, record_of_rejected
@@ -21,9 +22,6 @@ from scheduler.resumes import ResumeLedger
 from scheduler.sequence import Sequence, State
 from scheduler.sharing import begin_behind_hit
 from scheduler.swap import HostSpace
-
-REMEMBERED_IDS: Final = 10_000
-"""Ended requests whose abort is answered "already_finished"; older ones are "unknown"."""
 
 
 class Lifecycle:
@@ -53,14 +51,12 @@ class Lifecycle:
         self.running: list[Sequence] = []
         self.waiting = WaitingQueue(ORDERS[policy.admission_order], refusals)
         self.newly_queued: list[Sequence] = []
+        self.ended = EndedIds()
         self.num_held = 0
         self.num_decoding = 0
         self.num_reserving = 0
         self.members_changed = True
         self.blocks_changed = True
-        self._remembered: dict[str, None] = {}
-        self._ended_for_step: list[str] = []
-        self._ended_for_snapshot: list[str] = []
         self._free_slots: list[int] = []
         self._num_slots = 0
         self._last_rank = 0
@@ -78,7 +74,7 @@ class Lifecycle:
             stop_ids=frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else eos),
         )
         self.live[seq.request_id] = seq
-        self._remembered.pop(seq.request_id, None)
+        self.ended.forget(seq.request_id)
         self.waiting.put(seq)
         self.newly_queued.append(seq)
         self.log.add("queued", seq.request_id, now, num_prompt_tokens=seq.num_prompt_tokens, max_tokens=seq.max_tokens)
@@ -99,11 +95,7 @@ class Lifecycle:
             self.host.drop(seq)
         seq.state = State.ENDED
         del self.live[seq.request_id]
-        self._remembered[seq.request_id] = None
-        if len(self._remembered) > REMEMBERED_IDS:
-            del self._remembered[next(iter(self._remembered))]
-        self._ended_for_step.append(seq.request_id)
-        self._ended_for_snapshot.append(seq.request_id)
+        self.ended.note(seq.request_id)
         if outcome == "finished":
             self.books.finished += 1
         else:
@@ -129,25 +121,6 @@ class Lifecycle:
         """Note that a running request may own blocks without a token, until it leaves the batch."""
         self.num_reserving += not seq.reserving
         seq.reserving = True
-
-    def has_ended(self, request_id: str) -> bool:
-        """Whether a request of this id ended lately."""
-        return request_id in self._remembered
-
-    @property
-    def has_ended_to_pass_on(self) -> bool:
-        """Whether the runner has not been told of an end yet."""
-        return bool(self._ended_for_step)
-
-    def drain_ended_for_step(self) -> tuple[str, ...]:
-        """Ids that ended since the last step, for the runner."""
-        ended, self._ended_for_step = tuple(self._ended_for_step), []
-        return ended
-
-    def drain_ended_for_snapshot(self) -> tuple[str, ...]:
-        """Ids that ended since the last snapshot."""
-        ended, self._ended_for_snapshot = tuple(self._ended_for_snapshot), []
-        return ended
 
     def apply(
         self, actions: list[Action], tokens: dict[str, int], policy: SchedulerPolicy, now: float

@@ -110,7 +110,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """True when ``schedule`` might plan something, or has ended ids to pass on to the runner."""
-        return bool(self._life.live) or self._life.has_ended_to_pass_on
+        return bool(self._life.live) or self._life.ended.any_for_step
 
     @property
     def running_ids(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class Scheduler:
             return AbortOutcome("unknown")
         seq = self._life.live.get(request_id)
         if seq is None:
-            return AbortOutcome("already_finished" if self._life.has_ended(request_id) else "unknown")
+            return AbortOutcome("already_finished" if request_id in self._life.ended else "unknown")
         self._life.end(seq, "aborted", "abort", self._clock())
         return AbortOutcome("aborted")
 

@@ -52,7 +52,7 @@ def begin(
         not num_rows
         or life.num_decoding != num_rows
         or num_rows > policy.max_num_batched_tokens
-        or life.has_ended_to_pass_on
+        or life.ended.any_for_step
         or policy.batching != "continuous"
         or policy.enable_prefix_caching  # a block that fills up would have to be registered with its tokens
         or life.waiting.asks_in_every_step

@@ -191,7 +191,7 @@ class SnapshotBuilder:
             preempted=done.preempted,
             resumed=done.resumed,
             new=done.new,
-            finished=life.drain_ended_for_snapshot(),
+            finished=life.ended.drain_for_snapshot(),
             events=events,
             records=records,
             num_blocks=pool.num_blocks,

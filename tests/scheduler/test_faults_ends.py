@@ -111,7 +111,7 @@ def test_F58_a_request_evicted_before_its_first_token_has_one_first_token_time()
 
 
 def test_F60_what_is_kept_does_not_grow_with_the_requests_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.lifecycle.REMEMBERED_IDS", 50)
+    monkeypatch.setattr("scheduler.ended.REMEMBERED_IDS", 50)
     made = bench(num_blocks=9, preemption_mode="swap", max_num_seqs=4)
 
     def kept_after(count: int) -> int:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from scheduler import Request, SamplingParams, Scheduler, SchedulerPolicy, StepResult
-from scheduler.lifecycle import REMEMBERED_IDS
+from scheduler.ended import REMEMBERED_IDS
 from scheduler.on_demand import DecodeStep
 
 
