@@ -117,6 +117,15 @@ class Lifecycle:
         self.num_held += 1
         self.members_changed = True
 
+    def end_held(self, batching: str, now: float) -> None:
+        """End held rows whose batch is over, or whose policy is no longer in force."""
+        if not self.num_held:
+            return
+        held = [seq for seq in self.running if seq.held]
+        if batching != "static" or len(held) == len(self.running):
+            for seq in held:
+                self.end(seq, "finished", seq.end_reason, now)
+
     def note_reserving(self, seq: Sequence) -> None:
         """Note that a running request may own blocks without a token, until it leaves the batch."""
         self.num_reserving += not seq.reserving

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
 
-from scheduler import static_batching as _static_batching  # noqa: F401  registers batching "static"
 from scheduler import steady
-from scheduler.admission import left_out
-from scheduler.allocation import ALLOCATORS, output_limit
-from scheduler.assembly import assemble, deliver, give_up
+from scheduler.allocation import output_limit
+from scheduler.assembly import deliver, give_up
 from scheduler.block_pool import KVBlockPool
-from scheduler.continuous import BATCHINGS
 from scheduler.event_log import EventLog
-from scheduler.events import Number
-from scheduler.explain import Explainer
-from scheduler.fragmentation import MemoryGauge, fitting_paged
+from scheduler.fragmentation import MemoryGauge
 from scheduler.lifecycle import Lifecycle
 from scheduler.metrics import Books
-from scheduler.ordering import ORDERS
 from scheduler.outcomes import AbortOutcome, AddOutcome, PolicyOutcome, PreemptOutcome
-from scheduler.plan import Draft, StepView
-from scheduler.policy import SchedulerPolicy, limit_problems, offers_prefix_cache, problems
-from scheduler.preemption import evict_requested
-from scheduler.proposals import Deferral
+from scheduler.planner import Planner
+from scheduler.policy import SchedulerPolicy, limit_problems
+from scheduler.policy_switch import PolicySwitch
 from scheduler.refusals import Refusals
 from scheduler.request import Request
 from scheduler.sequence import Sequence, State
-from scheduler.sharing import drop_cache
 from scheduler.snapshot import MemoryUse, ResumeRecord, StepSnapshot, Totals
 from scheduler.step import ScheduleStep, StepResult, StepTimings
 from scheduler.swap import HostSpace
@@ -43,8 +34,8 @@ class Scheduler:
     and output together, >= 2. eos_token_ids: end every request that does not ignore them. clock: seconds, never going
     back. snapshot_waiting_limit: rows of the waiting table at most, None = all. vocab_size: token ids must be below
     it, None = not checked. num_host_blocks: pool of preemption "swap", None = as many as num_blocks, 0 = no swap.
-    refuse_conflicts: False lets contradicting limits pass (``policy.limit_problems``), for
-    replaying foreign workloads; a request may then wait for ever, with the reason shown.
+    refuse_conflicts: False lets contradicting limits pass (``policy.limit_problems``), for replaying foreign
+    workloads; a request may then wait for ever, with the reason shown.
 
     Raises ValueError for an illegal policy or size. Nothing raises for bad requests: see ``add``.
     """
@@ -68,31 +59,29 @@ class Scheduler:
         check_size("max_model_len", max_model_len, 2)
         if num_host_blocks is not None:
             check_size("num_host_blocks", num_host_blocks, 0)
-        self._num_host_blocks = num_blocks if num_host_blocks is None else num_host_blocks
+        else:
+            num_host_blocks = num_blocks
         if snapshot_waiting_limit is not None:
             check_size("snapshot_waiting_limit", snapshot_waiting_limit, 0)
         self._max_model_len = max_model_len
-        self._refuse_conflicts = refuse_conflicts
-        wrong = self._policy_problems(policy)
-        if wrong:
-            raise ValueError("; ".join(wrong))
         self.pool = KVBlockPool(num_blocks, block_size)
-        self._policy = policy
-        self._next_policy: SchedulerPolicy | None = None
         self._eos = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
         self._clock = clock
-        self._books = Books()
         self._log = EventLog()
+        self._books = Books()
         self._refusals = Refusals()
-        host = HostSpace(self._num_host_blocks, block_size)
+
+        def conflicts(policy: SchedulerPolicy) -> tuple[str, ...]:
+            return limit_problems(policy, max_model_len, num_host_blocks) if refuse_conflicts else ()
+
+        self._policies = PolicySwitch(policy, conflicts, self._log, clock)
+        host = HostSpace(num_host_blocks, block_size)
         self._life = Lifecycle(policy, self.pool, host, self._log, self._books, self._refusals)
-        self._to_preempt: dict[str, None] = {}
-        self._explainer = Explainer(self._log)
+        self._planner = Planner(self._life, self._policies, self._refusals, max_model_len)
         self._snapshots = SnapshotBuilder(snapshot_waiting_limit)
         self._step_id = 0
         self._in_flight: ScheduleStep | None = None
-        self._deferral: Deferral | None = None
         self._run: steady.DecodeRun | None = None
 
     # What a driver may read.
@@ -100,7 +89,7 @@ class Scheduler:
     @property
     def policy(self) -> SchedulerPolicy:
         """The policy in force."""
-        return self._policy
+        return self._policies.in_force
 
     @property
     def has_unfinished(self) -> bool:
@@ -138,7 +127,7 @@ class Scheduler:
         """Where the token slots of the pool are now. Costs O(running)."""
         self._settle()
         computed = [seq.num_computed_tokens for seq in self._life.running]
-        return MemoryGauge().measure(self._view(), computed, self._life.num_reserving)
+        return MemoryGauge().measure(self._planner.view(), computed, self._life.num_reserving)
 
     @property
     def totals(self) -> Totals:
@@ -201,7 +190,7 @@ class Scheduler:
             return PreemptOutcome("unknown")
         if seq.state is not State.RUNNING or seq.held:
             return PreemptOutcome("not_running")
-        self._to_preempt[request_id] = None
+        self._planner.to_preempt[request_id] = None
         return PreemptOutcome("preempted")
 
     def set_policy(self, policy: SchedulerPolicy) -> PolicyOutcome:
@@ -211,18 +200,10 @@ class Scheduler:
         the one in force keeps its version. Every accepted change leaves each accepted request able to finish.
         """
         self._end_run()
-        newest = self._next_policy or self._policy
-        wrong = self._policy_problems(policy)
-        if wrong:
-            self._log.add("policy_refused", "", self._clock(), "; ".join(wrong), version=newest.version)
-            return PolicyOutcome(False, newest.version, wrong)
-        if replace(policy, version=newest.version) == newest:
-            return PolicyOutcome(True, newest.version)
-        self._next_policy = replace(policy, version=newest.version + 1)
-        version = self._next_policy.version
+        outcome = self._policies.ask(policy)
         if self._in_flight is None:
-            self._apply_policy()
-        return PolicyOutcome(True, version)
+            self._policies.apply(self._life)
+        return outcome
 
     def schedule(self) -> ScheduleStep:
         """Plan the next step and commit it once. Empty when nothing can run.
@@ -238,36 +219,9 @@ class Scheduler:
         step: ScheduleStep | None = None if run is None else run.schedule(self._step_id, now)
         if step is None:
             self._end_run()
-            step = self._plan(now)
+            self._policies.apply(self._life)
+            step = self._planner.plan(self._step_id, now)
         self._in_flight = step
-        return step
-
-    def _plan(self, now: float) -> ScheduleStep:
-        life, log = self._life, self._log
-        self._apply_policy()
-        first_event = len(log)
-        self._end_held(now)
-        life.waiting.next_step()
-        draft = Draft(self._view())
-        if self._to_preempt:
-            evict_requested(draft.view, draft, self._to_preempt)
-            self._to_preempt = {}
-        BATCHINGS[self._policy.batching](draft.view, draft)
-        if draft.deferral is not None and (draft.view.free_map or life.num_reserving):
-            fits_paged = fitting_paged(draft.view, draft)
-            draft.deferral = replace(draft.deferral, fits_paged=fits_paged)
-        self._refusals.report(log, self._books, now)
-        new, resumed = life.apply(draft.actions, draft.tokens, self._policy, now)
-        life.note_passed(draft.passed)
-        step = assemble(draft, life, self._step_id, now, new, resumed)
-        self._deferral = deferral = draft.deferral or left_out(draft)
-        newly_queued, life.newly_queued = life.newly_queued, []
-        self._explainer.explain(deferral, newly_queued, now)
-        self._explainer.explain_blocked(draft.blocked, now)
-        if self._policy.batching == "static" and len(life.waiting):
-            self._books.idle_slot_steps += max(0, self._policy.max_num_seqs - len(life.running))
-        if len(log) > first_event:
-            step = replace(step, events=log.since(first_event))
         return step
 
     def update(self, result: StepResult) -> StepSnapshot:
@@ -286,14 +240,14 @@ class Scheduler:
             self._end_run()
             snapshot = self._finish(step, result, now)
         self._log.step_id = self._step_id + 1
-        if self._next_policy is not None:
-            self._apply_policy()
+        if self._policies.following is not None:
+            self._policies.apply(self._life)
         return snapshot
 
     def _finish(self, step: ScheduleStep, result: StepResult, now: float) -> StepSnapshot:
         new_tokens = deliver(step, result, self._life, now)
         resumes = self._life.resumes.settle(step, result.timings, self._life.live, now)
-        self._end_held(now)
+        self._life.end_held(self._policies.in_force.batching, now)
         self._books.steps += 1
         self._refusals.next_step()
         snapshot = self._snapshot(step, new_tokens, now, result.timings, resumes)
@@ -312,73 +266,21 @@ class Scheduler:
             self._run.settle()
 
     def _begin_run(self, snapshot: StepSnapshot) -> None:
-        if self._next_policy is None and not self._to_preempt:
-            self._run = steady.begin(self._life, self._view, self._explainer, snapshot, self._deferral)
+        planner = self._planner
+        if self._policies.following is None and not planner.to_preempt:
+            self._run = steady.begin(self._life, planner.view, planner.explainer, snapshot, planner.deferral)
 
     def _end_run(self) -> None:
         if self._run is not None:
             self._run.settle()
-            self._deferral = self._run.deferral
+            self._planner.deferral = self._run.deferral
             self._run = None
-
-    def _policy_problems(self, policy: SchedulerPolicy) -> tuple[str, ...]:
-        wrong = problems(policy)
-        if wrong or not self._refuse_conflicts:
-            return wrong
-        return limit_problems(policy, self._max_model_len, self._num_host_blocks)
-
-    def _apply_policy(self) -> None:
-        new, old = self._next_policy, self._policy
-        if new is None:
-            return
-        self._policy, self._next_policy = new, None
-        changes: dict[str, Number] = {
-            item.name: f"{getattr(old, item.name)} -> {getattr(new, item.name)}"
-            for item in fields(new)
-            if item.name != "version" and getattr(old, item.name) != getattr(new, item.name)
-        }
-        self._log.add("policy_changed", "", self._clock(), "", **changes, version=new.version)
-        if new.admission_order != old.admission_order:
-            self._life.waiting.reorder(ORDERS[new.admission_order])
-        if old.enable_prefix_caching and not new.enable_prefix_caching:
-            drop_cache(self._life.running, self.pool)
-        if new.batching != "static":
-            for seq in self._life.running:
-                seq.static_length = seq.static_position = 0
-
-    def _end_held(self, now: float) -> None:
-        """End held rows whose batch is over, or that are held by a policy no longer in force."""
-        running = self._life.running
-        if not self._life.num_held:
-            return
-        held = [seq for seq in running if seq.held]
-        if self._policy.batching != "static" or len(held) == len(running):
-            for seq in held:
-                self._life.end(seq, "finished", seq.end_reason, now)
 
     def _give_up(self, step: ScheduleStep) -> None:
         self._in_flight = None
         self._life.resumes.give_up()
         self._refusals.next_step()
         give_up(step, self._life)
-
-    def _view(self) -> StepView:
-        pool, limit = self.pool, self._policy.kv_block_limit
-        return StepView(
-            policy=self._policy,
-            running=self._life.running,
-            waiting=self._life.waiting,
-            num_blocks=pool.num_blocks,
-            block_size=pool.block_size,
-            block_limit=pool.num_blocks if limit is None else min(limit, pool.num_blocks),
-            num_used_blocks=pool.num_used_blocks,
-            max_model_len=self._max_model_len,
-            num_free_host_blocks=self._life.host.num_free_blocks,
-            refusals=self._refusals,
-            shared=pool.shared,
-            prefix=pool if offers_prefix_cache(self._policy) else None,
-            free_map=bytes(pool.free_map) if ALLOCATORS[self._policy.allocation].contiguous else b"",
-        )
 
     def _snapshot(
         self,
@@ -389,6 +291,5 @@ class Scheduler:
         resumes: tuple[ResumeRecord, ...] = (),
     ) -> StepSnapshot:
         self._refusals.report(self._log, self._books, now)
-        return self._snapshots.build(
-            self._life, self._view(), self._step_id, step, new_tokens, self._deferral, now, timings, resumes
-        )
+        view, deferral = self._planner.view(), self._planner.deferral
+        return self._snapshots.build(self._life, view, self._step_id, step, new_tokens, deferral, now, timings, resumes)
