@@ -23,6 +23,9 @@ TOPIC_SNAPSHOT = b"snapshot"
 ENGINE_FAILED = "engine_failed"
 """``Reply.kind`` of a command that reached an engine which no longer steps."""
 
+EXIT_CANNOT_START = 2
+"""Exit status of a worker whose configuration cannot work, so that another start would end alike."""
+
 EnginePhase = Literal["loading", "running", "idle", "paused", "failed", "stopping"]
 
 

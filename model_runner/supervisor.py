@@ -2,14 +2,13 @@
 
 Life of a worker: started (phase "starting"; "down" when it replaces a dead one) -> it says where it listens ("loading",
 "restarting") -> its first snapshot (live: the engine's own phase). It is dead when its process ended or has not shown a
-beat for ``SILENCE_S``. What is unfinished then goes to the next worker, from the tokens it has.
+beat for ``vital_signs.SILENCE_S``. What is unfinished then goes to the next worker, from the tokens it has.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,23 +21,18 @@ from model_runner.config import RunnerConfig
 from model_runner.conversation import Conversation
 from model_runner.follower import Follower
 from model_runner.history import History
+from model_runner.inbox import Inbox
 from model_runner.journal import Journal
 from model_runner.link import SchemaError
-from model_runner.messages import Command, EngineSnapshot, Reply, SetPolicy, Shutdown
+from model_runner.messages import EXIT_CANNOT_START, Command, EngineSnapshot, Reply, SetPolicy, Shutdown
 from model_runner.restarts import MAX_START_FAILURES, StartLuck
 from model_runner.traffic import TrafficClock, TrafficSource
 from model_runner.views import ClientPhase, ClientState
+from model_runner.vital_signs import VitalSigns
 from model_runner.waker import Waker
 from model_runner.worker_process import DEFAULT_COMMAND, WorkerProcess
 from scheduler import SchedulerPolicy
 
-SILENCE_S = 2.0
-"""Without a beat for so long a live worker counts as dead. Beats come from a thread of its own, four a second."""
-LOADING_SILENCE_S = 60.0
-"""The same while it loads: libraries hold the interpreter for seconds there."""
-HUNG_STEP_S = 120.0
-"""A step that takes longer is given up with its worker."""
-EXIT_CANNOT_START = 2
 POLL_S = 0.05
 END_TIMEOUT_S = 2.0
 SUBMITS_A_TURN = 64
@@ -63,7 +57,7 @@ class Supervisor:
         self._journal = journal
         self._command = command
         self._waker = Waker()
-        self._inbox: queue.SimpleQueue[tuple[Command, Future[Reply]] | RunnerConfig] = queue.SimpleQueue()
+        self._inbox = Inbox(self._waker.wake)
         self._closing = False
         self._worker: WorkerProcess | None = None
         self._talk: Conversation | None = None
@@ -76,8 +70,7 @@ class Supervisor:
         self._restart_text = ""
         self._start_at: float | None = None
         self._luck = StartLuck()
-        self._turned_at = time.monotonic()
-        self._grace_until = 0.0
+        self._vital_signs = VitalSigns(time.monotonic())
         self._state = ClientState("starting", time.time(), None, "", None, 0)
         self._thread = threading.Thread(target=self._run, name="runner-client", daemon=True)
 
@@ -117,10 +110,7 @@ class Supervisor:
 
     def ask(self, command: Command) -> Future[Reply]:
         """Send a command; its ``command_id`` is set here. A worker that dies first answers with ok=False."""
-        future: Future[Reply] = Future()
-        self._inbox.put((command, future))
-        self._waker.wake()
-        return future
+        return self._inbox.ask(command)
 
     def set_next_policy(self, policy: SchedulerPolicy) -> SchedulerPolicy:
         """The policy for the next worker, or for this one as soon as it is live; its version follows the present."""
@@ -135,8 +125,7 @@ class Supervisor:
 
     def restart(self, config: RunnerConfig) -> None:
         """End this worker, start one with another configuration, go on with what is unfinished."""
-        self._inbox.put(config)
-        self._waker.wake()
+        self._inbox.restart(config)
 
     def observe(self, observer: Callable[[EngineSnapshot], None]) -> None:
         """Show every snapshot from now on to this function, on the supervisor's thread."""
@@ -164,9 +153,7 @@ class Supervisor:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        if now - self._turned_at > 4 * POLL_S:
-            self._grace_until = now + SILENCE_S  # this process itself stood still: others had no chance to be heard
-        self._turned_at = now
+        self._vital_signs.look(now)
         self._take_inbox()
         if self._worker is None and self._start_at is not None and now >= self._start_at:
             self._start_worker()
@@ -192,11 +179,7 @@ class Supervisor:
         self._waker.clear()
 
     def _take_inbox(self) -> None:
-        while True:
-            try:
-                item = self._inbox.get_nowait()
-            except queue.Empty:
-                return
+        for item in self._inbox.take():
             if isinstance(item, RunnerConfig):
                 self._restart_worker(item)
             else:
@@ -240,14 +223,9 @@ class Supervisor:
                 self._read(self._talk)  # what it said before it died
             self._on_death(worker, worker.describe_end(), now)
             return
-        if now < self._grace_until:
-            return
-        limit_s = SILENCE_S if self.is_live else LOADING_SILENCE_S
-        silent_s = now - worker.last_beat
-        if silent_s > limit_s:
-            self._on_death(worker, f"the worker was silent for {silent_s:.1f} s", now)
-        elif self.is_live and self._follower.heard_at is not None and now - self._follower.heard_at > HUNG_STEP_S:
-            self._on_death(worker, f"a step of the worker took longer than {HUNG_STEP_S:.0f} s", now)
+        cause = self._vital_signs.cause_of_death(worker, self._follower.heard_at if self.is_live else None, now)
+        if cause:
+            self._on_death(worker, cause, now)
 
     def _on_death(self, worker: WorkerProcess, reason: str, now: float) -> None:
         hopeless = not self.is_live and worker.returncode == EXIT_CANNOT_START
@@ -307,11 +285,7 @@ class Supervisor:
         self._follower.end_run()
 
     def _refuse_inbox(self, reason: str) -> None:
-        while True:
-            try:
-                item = self._inbox.get_nowait()
-            except queue.Empty:
-                return
+        for item in self._inbox.take():
             if not isinstance(item, RunnerConfig):
                 item[1].set_result(Reply(0, False, 0, (reason,), self._follower.policy.version))
 

@@ -21,15 +21,13 @@ from model_runner.engine import Engine
 from model_runner.engine_clock import EngineClock
 from model_runner.errors import ModelNotFoundError, RunnerConfigError, RunnerError
 from model_runner.lifeline import Lifeline
-from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
+from model_runner.messages import EXIT_CANNOT_START, EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.outputs import Outputs
 from model_runner.ports import EngineTokenizer, Runner
 from model_runner.transport import EngineTransport, remove_socket_dir
 from scheduler import custom
 from scheduler.policy import with_known_values
 from scheduler.scheduler import Scheduler
-
-EXIT_CANNOT_START = 2
 
 Progress = Callable[[str, float, str], None]
 
