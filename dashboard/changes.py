@@ -12,8 +12,11 @@ from scheduler import SchedulerPolicy
 
 
 def apply(desk: Desk, edit: Callable[[SchedulerPolicy], SchedulerPolicy]) -> None:
-    """Put an edited policy in force and keep the engine's answer for the echo."""
+    """Put an edited policy in force and keep the engine's answer for the echo. An edit that changed nothing, such as
+    the second press of a button, leaves the echo and the way back as they are."""
     change = desk.change(edit)
+    if change.reply.accepted and not policy_diff(change.before, change.wanted):
+        return
     st.session_state["echo"] = (change.reply, policy_diff(change.before, change.wanted))
     if change.reply.accepted:
         st.session_state["undo"] = change.before

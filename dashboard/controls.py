@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard.changes import apply
 from dashboard.desk import Desk
 from dashboard.fields import GROUPS, PACE_STEPS, Control, controls, help_words, slider_steps
+from dashboard.following import follow, is_current
 from dashboard.i18n import N_, Translate
 from dashboard.presets import presets
 from dashboard.refusals import refusals_words
@@ -50,17 +51,12 @@ def with_field(
     return changed
 
 
-def _follow(key: str, truth: Any) -> None:
-    """Let a widget show the truth. Only when it shows something else: a needless write would undo a key press that is
-    still on its way from the browser."""
-    if key not in st.session_state or st.session_state[key] != truth:
-        st.session_state[key] = truth
-
-
-def _changed(desk: Desk, field: str) -> None:
+def _changed(desk: Desk, field: str, key: str) -> None:
+    if not is_current(f"policy.{field}", key):
+        return
     latest = desk.client.latest
     longest = latest.info.max_model_len if latest else 0
-    value = st.session_state[f"policy.{field}"]
+    value = st.session_state[key]
     if value is None and field in REGISTRIES:
         return
     memory = st.session_state.setdefault("memory", {})
@@ -68,11 +64,11 @@ def _changed(desk: Desk, field: str) -> None:
 
 
 def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None:
-    field, key = control.field, f"policy.{control.field}"
+    field = control.field
     truth = getattr(desk.policy, field)
-    _follow(key, truth)
+    key = follow(f"policy.{field}", truth)
     label, help_text = t(control.label), help_words(control, t) or None
-    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field)}
+    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field, key)}
     if field in REGISTRIES:
         names = list(REGISTRIES[field].names())
         if len(names) == 2:  # side by side, where a gloss has no room
@@ -148,31 +144,31 @@ TRAFFIC_CHOICES: Final = (
 
 def _traffic(desk: Desk, t: Translate) -> None:
     spec = desk.client.traffic.spec
-    _follow("traffic.enabled", spec.enabled)
-    st.toggle(t("Requests arrive by themselves"), key="traffic.enabled", on_change=_set_traffic, args=(desk, "enabled"))
-    _follow("traffic.rate", spec.rate)
+    key = follow("traffic.enabled", spec.enabled)
+    st.toggle(t("Requests arrive by themselves"), key=key, on_change=_set_traffic, args=(desk, "enabled", key))
+    key = follow("traffic.rate", spec.rate)
     st.select_slider(
         t("Arrivals per second"),
         sorted({*RATES, spec.rate}),
-        key="traffic.rate",
+        key=key,
         format_func=lambda v: f"{v:g}",
         help=t(
             "More than the engine can serve makes the queue grow without end. At most {n} a second.", n=f"{MAX_RATE:g}"
         ),
         on_change=_set_traffic,
-        args=(desk, "rate"),
+        args=(desk, "rate", key),
     )
     columns = st.columns(2)
     for i, (name, label, help_text, values) in enumerate(TRAFFIC_CHOICES):
-        _follow(f"traffic.{name}", getattr(spec, name))
+        key = follow(f"traffic.{name}", getattr(spec, name))
         columns[i % 2].selectbox(
             t(label),
             values,
-            key=f"traffic.{name}",
+            key=key,
             format_func=t,
             help=t(help_text),
             on_change=_set_traffic,
-            args=(desk, name),
+            args=(desk, name, key),
         )
     with columns[1]:
         st.button(
@@ -185,31 +181,33 @@ def _burst(desk: Desk, n: int) -> None:
     desk.client.traffic.burst(n)
 
 
-def _set_traffic(desk: Desk, name: str) -> None:
+def _set_traffic(desk: Desk, name: str, key: str) -> None:
+    if not is_current(f"traffic.{name}", key):
+        return
     spec: TrafficSpec = desk.client.traffic.spec
-    found = desk.client.traffic.set(replace(spec, **{name: st.session_state[f"traffic.{name}"]}))
+    found = desk.client.traffic.set(replace(spec, **{name: st.session_state[key]}))
     st.session_state["traffic.problem"] = "; ".join(found)
 
 
 def _pace(desk: Desk, t: Translate) -> None:
     policy = desk.policy
-    _follow("policy.step_delay_ms", policy.step_delay_ms)
+    key = follow("policy.step_delay_ms", policy.step_delay_ms)
     st.select_slider(
         t("Pause after each iteration"),
         sorted({*PACE_STEPS, policy.step_delay_ms}),
-        key="policy.step_delay_ms",
+        key=key,
         format_func=lambda v: t("none") if not v else f"{v:g} ms",
         help=t("Slows the engine for the eye. It is not counted as engine time, so rates and latencies stay true."),
         on_change=_changed,
-        args=(desk, "step_delay_ms"),
+        args=(desk, "step_delay_ms", key),
     )
-    _follow("policy.single_step", policy.single_step)
+    key = follow("policy.single_step", policy.single_step)
     st.toggle(
         t("Single step"),
-        key="policy.single_step",
+        key=key,
         help=t("Each iteration waits for the step button (key N)."),
         on_change=_changed,
-        args=(desk, "single_step"),
+        args=(desk, "single_step", key),
     )
 
 

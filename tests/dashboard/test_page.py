@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import engine
+from dashboard import changes, engine
 from dashboard.arrow import decode
+from dashboard.desk import Desk
 from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
 from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
@@ -95,12 +96,39 @@ def test_a_control_puts_its_value_in_force_and_echoes_the_version(client, widget
     assert field.replace("_", r"\_") in at.success[0].value
 
 
+def seats(at):
+    """What the control of max_num_seqs shows; its key has a number when the engine was followed."""
+    return next(w.value for w in at.select_slider if w.key.startswith("policy.max_num_seqs"))
+
+
 def test_a_second_tab_follows_the_engine(client):
     client.run(1)
     first, second = page(), page()
     first.select_slider(key="policy.max_num_seqs").set_value(8).run()
     second.run()
-    assert second.select_slider(key="policy.max_num_seqs").value == 8
+    assert seats(second) == 8
+
+
+def test_what_a_browser_still_says_of_a_control_from_before_a_change_is_no_choice(client):
+    client.run(1)
+    at = page()
+    before = at.select_slider(key="policy.max_num_seqs").set_value(4)
+    client.set_policy(replace(client.policy, max_num_seqs=8))
+    at.run()
+    version = client.policy.version
+    before.run()  # a tick sent before the new value had come to the browser
+    assert (client.policy.max_num_seqs, client.policy.version) == (8, version)
+    assert seats(at.run()) == 8
+
+
+def test_an_edit_that_changes_nothing_leaves_echo_and_undo(client, monkeypatch):
+    client.run(1)
+    monkeypatch.setattr(changes.st, "session_state", {})
+    desk, before = Desk(client), client.policy
+    changes.apply(desk, lambda policy: replace(policy, max_num_seqs=8))
+    changes.apply(desk, lambda policy: replace(policy, max_num_seqs=8))
+    assert changes.st.session_state["undo"] == before
+    assert changes.st.session_state["echo"][1] == [("max_num_seqs", before.max_num_seqs, 8)]
 
 
 def test_a_refused_change_says_why_and_the_control_shows_the_truth(client, monkeypatch):
@@ -110,7 +138,7 @@ def test_a_refused_change_says_why_and_the_control_shows_the_truth(client, monke
     monkeypatch.setattr(client, "set_policy", lambda policy: reply)
     at.select_slider(key="policy.max_num_seqs").set_value(8).run()
     assert "refused by the test" in at.error[0].value
-    assert at.select_slider(key="policy.max_num_seqs").value == 4
+    assert seats(at) == 4
 
 
 def test_a_preset_is_explained_and_compared_before_it_is_applied(client):
