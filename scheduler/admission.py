@@ -160,7 +160,15 @@ def closed(view: StepView, draft: Draft) -> Deferral | None:
     if view.policy.admission_paused:
         return Deferral("admission_paused", head.request_id)
     if draft.blocked:
-        return Deferral("kv_capacity", head.request_id, blocked_by=draft.blocked[0].seq.request_id)
+        first = draft.blocked[0]
+        return Deferral(
+            "kv_capacity",
+            head.request_id,
+            needed_blocks=first.needed_blocks,
+            free_blocks=first.free_blocks,
+            budget_left=draft.budget,
+            blocked_by=first.seq.request_id,
+        )
     out = left_out(draft)
     return None if out is None else replace(out, request_id=head.request_id)
 

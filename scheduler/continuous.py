@@ -88,7 +88,7 @@ def make_room(view: StepView, draft: Draft, seq: SequenceView, num_tokens: int) 
             continue
         proposal = preemption.propose(view, draft, seq)
         if proposal is None:
-            draft.blocked.append(Blocked(seq, num_tokens, needed, draft.free_blocks))
+            draft.blocked.append(Blocked(seq, num_tokens, needed, max(0, draft.free_blocks)))
             return False
         eviction, victim = proposal
         draft.evict(eviction, victim)

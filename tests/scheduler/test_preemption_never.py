@@ -40,4 +40,7 @@ def test_nobody_is_let_in_while_a_running_request_waits_for_blocks() -> None:
     made.add(request("tiny", 1, 1))
     _, snapshot = made.step()
     assert [(row.reason, row.blocked_by) for row in snapshot.waiting] == [("kv_capacity", "b")]
+    (event,) = made.events("deferred", "tiny")
+    told = {name: event.numbers[name] for name in ("blocked_by", "needed_blocks", "free_blocks", "budget_left")}
+    assert told == {"blocked_by": "b", "needed_blocks": 1, "free_blocks": 0, "budget_left": 63}
     made.drain()

@@ -11,6 +11,7 @@ from scheduler import (
     SamplingParams,
     Scheduler,
     SchedulerPolicy,
+    ScheduleStep,
     StepEvent,
     StepResult,
     StepSnapshot,
@@ -196,12 +197,17 @@ class Driver:
             self.keep(scheduler.update(StepResult(step.step_id - 1, dict.fromkeys(step.sampling_ids, 1))))
         if self.rng.random() < 0.03:
             trace.lost_results += 1
+            self.execute(step, lost=True)
             return  # the result is lost; the next schedule() plans the tokens again
+        self.execute(step, lost=False)
         sampled = {request_id: self.rng.randrange(100) for request_id in step.sampling_ids}
         snapshot = scheduler.update(StepResult(step.step_id, sampled))
         check(scheduler)
         trace.steps += 1
         self.keep(snapshot)
+
+    def execute(self, step: ScheduleStep, *, lost: bool) -> None:
+        """The device's part; nothing here. lost: nobody will hear of it."""
 
     def keep(self, snapshot: StepSnapshot) -> None:
         check_snapshot(snapshot)
