@@ -15,12 +15,12 @@ class InvariantError(RuntimeError):
 class KVBlockPool:
     """Blocks 1 .. num_blocks; block 0 belongs to nobody, as in vLLM, where it is the null block.
 
-    The free list is a stack: a fresh pool hands out 1, 2, 3 ..., and freed blocks come back first, the tail block of a
-    request before its head (vLLM puts freed blocks at the front of its free list in that order). ``take`` removes
-    blocks from its middle, in O(1) each. free_map: one byte a block id, 1 = free, so that ``find`` finds runs of free
-    blocks; to be read only.
+    ``allocate`` takes from a stack: a fresh pool hands out 1, 2, 3 ..., and freed blocks come back first, the tail of
+    a request before its head (vLLM puts freed blocks at the front of its free list in that order). ``take`` gives out
+    the very blocks an allocator has placed, from anywhere in the stack, in O(1) each. free_map: one byte a block id,
+    1 = free, so that ``bytes.find`` finds runs of free blocks; to be read only.
 
-    cache: which blocks hold what. A known block that is freed goes to the far end of the free list instead, again the
+    cache: which blocks hold what. A known block that is freed goes to the bottom of the stack instead, again the
     tail before the head, so that the least recently used is handed out first; ``share`` gives it to whom it serves.
     shared: blocks in use by more than one request -> their holders; to be read only.
     """

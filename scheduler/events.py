@@ -49,7 +49,7 @@ class StepEvent:
     reason: by kind: deferred: one of DEFER_REASONS; finished: "length" or "stop"; rejected, policy_refused: a
     sentence; preempted: the victim rule that chose it, "standstill", or "requested" (``Scheduler.preempt``); chunked:
     "token_budget" or "long_prefill_token_threshold".
-    numbers: by kind (the snapshot tables of docs/architecture.md list them). Fixed names:
+    numbers: by kind, under fixed names:
         queued: num_prompt_tokens, max_tokens; admitted, resumed: num_blocks, num_scheduled_tokens, waited_s,
         num_cached_tokens (found in the prefix cache);
         deferred: needed_blocks, free_blocks, blocked_by (request_id in front, or ""), watermark_blocks, budget_left,
@@ -57,8 +57,9 @@ class StepEvent:
         chunked: num_scheduled_tokens, num_tokens_left; preempted: for_request_id, freed_blocks, recompute_tokens, mode
         ("recompute" or "swap"), moved_blocks, and host_free_blocks where a swap became a recompute for want of room;
         swapped_out, swapped_in: num_blocks, host_free_blocks (afterwards);
-        finished: num_output_tokens, num_preemptions; policy_changed: one "old -> new" string a changed field,
-        version.
+        finished, aborted: num_output_tokens, num_preemptions;
+        policy_changed: one "old -> new" string a changed field, version; policy_refused: version (in force still), or
+        field, name, file, instead for a proposal of a policy of one's own.
     """
 
     step_id: int

@@ -56,6 +56,8 @@ class Draft:
 
     tokens, padding: tokens planned, in schedule order. actions: block movements in the order in which the pool must
     see them, because that order decides the block ids. running: the running list as it would be.
+    evicted: the evictions in their order; grown, placed: blocks promised to a request, how many and (with a free map)
+    which. deferral: why the walk over the queue ended, None = it reached the end.
     blocked: running requests that wait for blocks, in the order of the walk.
     passed: for each request that was skipped, how often it would have been passed (head of line "skip").
     free_host_blocks: room left in the host pool.
@@ -75,7 +77,6 @@ class Draft:
         "free_host_blocks",
         "free_map",
         "grown",
-        "num_blocks",
         "padding",
         "passed",
         "placed",

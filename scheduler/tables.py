@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 from scheduler.admission import must_fit
 from scheduler.columns import RunningTable, WaitingTable
@@ -21,61 +22,63 @@ T = TypeVar("T")
 NO_STEP: Final = ScheduleStep(step_id=0, policy_version=0, time=0.0)
 
 
+MEMBER_COLUMNS: Final = (
+    "request_id",
+    "slot",
+    "priority",
+    "num_prompt_tokens",
+    "max_tokens",
+    "arrival_time",
+    "first_scheduled_time",
+    "first_token_time",
+    "num_preemptions",
+    "held",
+    "num_cached_tokens",
+)
+"""Columns of the running table that stay while nobody comes, goes, is held or samples a first token."""
+
+WAITING_COLUMNS: Final = (
+    "request_id",
+    "priority",
+    "num_prompt_tokens",
+    "num_output_tokens",
+    "max_tokens",
+    "arrival_time",
+    "num_preemptions",
+)
+"""Columns of the waiting table that the requests have themselves."""
+
+
+def _columns(rows: list[Sequence], names: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(map(attrgetter(name), rows)) for name in names}
+
+
 class RunningColumns:
     """Builds ``RunningTable``."""
 
     def __init__(self) -> None:
-        self._table = RunningTable()
+        self._members = _columns([], MEMBER_COLUMNS)
+        self._block_ids: tuple[tuple[int, ...], ...] = ()
 
     def build(
         self, life: Lifecycle, tokens: Mapping[str, int], padding: Mapping[str, int], kinds: Mapping[str, str]
     ) -> RunningTable:
         """The table after a step that computed ``tokens`` and ``padding``; empty mappings between steps."""
         running = life.running
-        old = self._members(running) if life.members_changed else self._table
-        if life.blocks_changed or life.members_changed:
-            block_ids = tuple([seq.block_table for seq in running])
-        else:
-            block_ids = old.block_ids
-        ids = old.request_id
-        count = len(ids)
-        table = RunningTable(
-            request_id=ids,
-            slot=old.slot,
-            priority=old.priority,
-            num_prompt_tokens=old.num_prompt_tokens,
-            max_tokens=old.max_tokens,
-            arrival_time=old.arrival_time,
-            first_scheduled_time=old.first_scheduled_time,
-            first_token_time=old.first_token_time,
-            num_preemptions=old.num_preemptions,
+        if life.members_changed or life.blocks_changed:
+            self._block_ids = tuple([seq.block_table for seq in running])
+        if life.members_changed:
+            self._members = _columns(running, MEMBER_COLUMNS)
+        life.members_changed = life.blocks_changed = False
+        ids = self._members["request_id"]
+        return RunningTable(
+            **self._members,
             num_output_tokens=tuple([seq.num_output_tokens for seq in running]),
             num_computed_tokens=tuple([seq.num_computed_tokens for seq in running]),
             num_scheduled_tokens=_per_row(ids, tokens, 0),
-            num_padding_tokens=_per_row(ids, padding, 0) if padding else (0,) * count,
+            num_padding_tokens=_per_row(ids, padding, 0) if padding else (0,) * len(ids),
             kind=_per_row(ids, kinds, "idle"),
-            held=old.held,
-            block_ids=block_ids,
-            num_cached_tokens=old.num_cached_tokens,
-        )
-        self._table = table
-        life.members_changed = life.blocks_changed = False
-        return table
-
-    @staticmethod
-    def _members(running: list[Sequence]) -> RunningTable:
-        return RunningTable(
-            request_id=tuple([seq.request_id for seq in running]),
-            slot=tuple([seq.slot for seq in running]),
-            priority=tuple([seq.priority for seq in running]),
-            num_prompt_tokens=tuple([seq.num_prompt_tokens for seq in running]),
-            max_tokens=tuple([seq.max_tokens for seq in running]),
-            arrival_time=tuple([seq.arrival_time for seq in running]),
-            first_scheduled_time=tuple([seq.first_scheduled_time for seq in running]),
-            first_token_time=tuple([seq.first_token_time for seq in running]),
-            num_preemptions=tuple([seq.num_preemptions for seq in running]),
-            held=tuple([seq.held for seq in running]),
-            num_cached_tokens=tuple([seq.num_cached_tokens for seq in running]),
+            block_ids=self._block_ids,
         )
 
 
@@ -110,14 +113,8 @@ class WaitingColumns:
     def _rows(rows: list[Sequence], view: StepView) -> WaitingTable:
         budget = view.policy.max_num_batched_tokens
         return WaitingTable(
-            request_id=tuple([seq.request_id for seq in rows]),
+            **_columns(rows, WAITING_COLUMNS),
             status=tuple([seq.state.value for seq in rows]),
-            priority=tuple([seq.priority for seq in rows]),
-            num_prompt_tokens=tuple([seq.num_prompt_tokens for seq in rows]),
-            num_output_tokens=tuple([seq.num_output_tokens for seq in rows]),
-            max_tokens=tuple([seq.max_tokens for seq in rows]),
-            arrival_time=tuple([seq.arrival_time for seq in rows]),
-            num_preemptions=tuple([seq.num_preemptions for seq in rows]),
             recompute_tokens=tuple([max(0, seq.high_water - seq.num_computed_tokens) for seq in rows]),
             needed_blocks=tuple(
                 [must_fit(view, seq, min(seq.num_tokens - seq.num_computed_tokens, budget)) for seq in rows]
