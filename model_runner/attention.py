@@ -7,8 +7,9 @@ Prefill chunks go one by one through torch's fused attention, over their gathere
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch.nn.functional import embedding_bag, scaled_dot_product_attention
@@ -40,6 +41,17 @@ class AttentionShape:
     def page_steps(self) -> SizeSteps:
         """Sizes of a batch of pages; any in float32, where no product is compiled for its size."""
         return PAGE_STEPS if self.device.type == "cpu" and self.dtype != torch.float32 else ANY_SIZE
+
+
+class Attention(Protocol):
+    """What attends to what in one step, whoever computes it."""
+
+    def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """As ``AttentionPlan.run``."""
+
+
+MakePlan = Callable[[Sequence[Segment], AttentionShape], Attention]
+"""Called once a step with what attends to what, segments in order of rows."""
 
 
 class AttentionPlan:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -45,6 +47,42 @@ def choose_device(config: RunnerConfig) -> DeviceChoice:
 def apply_threads(choice: DeviceChoice) -> None:
     """Set torch's thread number for this process, so that page and runner do not fight for cores."""
     torch.set_num_threads(choice.threads)
+    if choice.device.index is not None and choice.device.type == "cuda":
+        torch.cuda.set_device(choice.device)  # what is recorded or allocated without a device goes to this one
+
+
+class DeviceTimer:
+    """Seconds of work on a device. On CUDA by events, so that nobody has to wait for the device only to take a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        make: Any = torch.cuda.Event if device.type == "cuda" else None
+        self._events = (make(enable_timing=True), make(enable_timing=True)) if make else None
+        self._times = [0.0, 0.0]
+
+    def start(self) -> None:
+        """The work begins."""
+        self._mark(0)
+
+    def stop(self) -> None:
+        """All of it has been launched."""
+        self._mark(1)
+
+    def seconds(self) -> float:
+        """Of the last work. On CUDA the caller has waited for the device since."""
+        if self._events:
+            return float(self._events[0].elapsed_time(self._events[1])) / 1e3
+        return self._times[1] - self._times[0]
+
+    def _mark(self, index: int) -> None:
+        if self._events:
+            self._events[index].record()
+        else:
+            self._times[index] = time.perf_counter()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for the ways in which torch and Python say that memory is used up."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
 def _device(name: str) -> torch.device:

@@ -29,3 +29,8 @@ class TokenizerError(RunnerError):
 
 class StepError(RunnerError):
     """A step cannot be computed: it contradicts what the runner knows. The message names request and field."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, without the pages that some of them add."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

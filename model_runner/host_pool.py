@@ -14,7 +14,7 @@ from scheduler import BlockMove
 class HostPool:
     """KV blocks in host memory, numbered 1 .. num_host_blocks as in ``BlockMove``. Knows no request: only bytes.
 
-    A block is kept in one piece, [2 * layers, kv_heads, block_size, head_dim], so that on CUDA it is one transfer. The
+    A block is kept in one piece, [2 * layers, ...], so that on CUDA it is one transfer. The
     memory is taken when the first block moves and kept from then on; on CUDA it is page-locked, without which
     the driver copies everything twice.
     """
@@ -31,7 +31,7 @@ class HostPool:
         return self._num_blocks * block.numel() * block.element_size()
 
     def reserve(self) -> torch.Tensor:
-        """The pool's memory, [num_host_blocks, 2 * layers, kv_heads, block_size, head_dim], taken now if it was not.
+        """The pool's memory, [num_host_blocks, 2 * layers, ...], taken now if it was not.
 
         Raises RunnerConfigError when there is not so much.
         """

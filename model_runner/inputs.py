@@ -42,6 +42,25 @@ class StepInputs:
 
 
 @dataclass(slots=True)
+class StepRows:
+    """``StepInputs`` as plain lists, before they go to the device."""
+
+    token_ids: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    sample_rows: list[int] = field(default_factory=list)
+
+    def on(self, device: torch.device) -> StepInputs:
+        """The same as tensors on the device."""
+        lists = (self.token_ids, self.positions, self.slots, self.sample_rows)
+        ids, positions, slots, sample_rows = (
+            torch.tensor(values, dtype=torch.int64).to(device, non_blocking=True) for values in lists
+        )
+        return StepInputs(ids, positions, slots, tuple(self.segments), sample_rows)
+
+
+@dataclass(slots=True)
 class InputBuilder:
     """Builds ``StepInputs``; remembers how much left padding each row of a static batch has computed so far."""
 
@@ -56,8 +75,12 @@ class InputBuilder:
             self._padded.pop(request_id, None)
 
     def build(self, step: ScheduleStep) -> StepInputs:
-        """Raises StepError when the step contradicts itself."""
-        rows = _Rows()
+        """The step on the device. Raises StepError when it contradicts itself."""
+        return self.rows(step).on(self.device)
+
+    def rows(self, step: ScheduleStep) -> StepRows:
+        """The step as lists. Raises StepError when it contradicts itself."""
+        rows = StepRows()
         last_row: dict[str, int] = {}
         for request_id, count in step.num_scheduled_tokens.items():
             self._add_padding(rows, step, request_id)
@@ -67,18 +90,12 @@ class InputBuilder:
             if request_id not in step.num_scheduled_tokens:
                 self._add_padding(rows, step, request_id)
         try:
-            sample_rows = [last_row[request_id] for request_id in step.sampling_ids]
+            rows.sample_rows = [last_row[request_id] for request_id in step.sampling_ids]
         except KeyError as error:
             raise StepError(f"sampling_ids names {error.args[0]!r}, which has no scheduled token") from error
-        return StepInputs(
-            token_ids=self._tensor(rows.token_ids),
-            positions=self._tensor(rows.positions),
-            slots=self._tensor(rows.slots),
-            segments=tuple(rows.segments),
-            sample_rows=self._tensor(sample_rows),
-        )
+        return rows
 
-    def _add_tokens(self, rows: _Rows, step: ScheduleStep, request_id: str, count: int) -> None:
+    def _add_tokens(self, rows: StepRows, step: ScheduleStep, request_id: str, count: int) -> None:
         tokens = step.token_ids[request_id]
         start = step.positions_start[request_id]
         pages = step.block_tables[request_id]
@@ -95,7 +112,7 @@ class InputBuilder:
         rows.positions.extend(range(start, end))
         rows.slots.extend([pages[p // size] * size + p % size for p in range(start, end)])
 
-    def _add_padding(self, rows: _Rows, step: ScheduleStep, request_id: str) -> None:
+    def _add_padding(self, rows: StepRows, step: ScheduleStep, request_id: str) -> None:
         """Padding costs what it costs in a padded batch: each token goes through every layer and attends.
 
         Left padding attends to the padding before it; a row that has ended attends to its own context. Keys and values
@@ -120,14 +137,3 @@ class InputBuilder:
         rows.token_ids.extend([0] * count)
         rows.positions.extend([min(start + i, self.max_positions - 1) for i in range(count)])
         rows.slots.extend([SCRATCH_PAGE * size + (start + i) % size for i in range(count)])
-
-    def _tensor(self, values: Sequence[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64).to(self.device, non_blocking=True)
-
-
-@dataclass(slots=True)
-class _Rows:
-    token_ids: list[int] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    slots: list[int] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)

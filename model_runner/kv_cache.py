@@ -17,7 +17,8 @@ SCRATCH_PAGE = 0
 class CacheWrite:
     """Where one step's tokens go, the same in every layer. int64 on the device.
 
-    rows: [tokens * kv_heads] rows of the cache seen as [pages * kv_heads * block_size, head_dim].
+    rows: where heads come first, [tokens * kv_heads] rows of the cache seen as [pages * kv_heads * block_size,
+    head_dim]; else [tokens] rows of it seen as [pages * block_size, kv_heads * head_dim].
     fresh_pages: [n] pages whose first slot is written in this step.
     """
 
@@ -28,20 +29,30 @@ class CacheWrite:
 class KVCache:
     """Keys and values of each layer, addressed [1 + num_blocks, block_size, kv_heads, head_dim].
 
-    In memory the heads of a page lie one after the other (the third index is slower than the second), so that the
-    keys of one head in one page are a matrix which the decode kernel multiplies in place, without gathering pages
-    first. Block ids of the scheduler (1 .. num_blocks) are page numbers; a slot is page * block_size + offset.
+    heads_first: in memory the heads of a page lie one after the other (the third index is slower than the second), so
+    that the keys of one head in one page are a matrix which the decode kernel in plain torch multiplies in place,
+    without gathering pages first. Else memory has the order of the address, as FlashAttention documents it.
+    Block ids of the scheduler (1 .. num_blocks) are page numbers; a slot is page * block_size + offset.
     All layers lie in one tensor, so that a block can be taken out of all of them at once.
     """
 
     def __init__(
-        self, config: ModelConfig, num_blocks: int, block_size: int, device: torch.device, dtype: torch.dtype
+        self,
+        config: ModelConfig,
+        num_blocks: int,
+        block_size: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        heads_first: bool = True,
     ) -> None:
         self.block_size = block_size
         self.num_pages = num_blocks + 1
         self.kv_heads = config.num_key_value_heads
+        self._heads_first = heads_first
         layers = config.num_hidden_layers
-        shape = (2 * layers, self.num_pages, self.kv_heads, block_size, config.head_dim)
+        page = (self.kv_heads, block_size) if heads_first else (block_size, self.kv_heads)
+        shape = (2 * layers, self.num_pages, *page, config.head_dim)
         try:
             self._blocks = torch.zeros(shape, device=device, dtype=dtype)
         except (RuntimeError, MemoryError) as error:
@@ -53,22 +64,33 @@ class KVCache:
 
     def keys(self, layer: int) -> torch.Tensor:
         """[pages, block_size, kv_heads, head_dim], a view."""
-        return self._keys[layer].transpose(1, 2)
+        return self._keys[layer].transpose(1, 2) if self._heads_first else self._keys[layer]
 
     def values(self, layer: int) -> torch.Tensor:
         """[pages, block_size, kv_heads, head_dim], a view."""
-        return self._values[layer].transpose(1, 2)
+        return self._values[layer].transpose(1, 2) if self._heads_first else self._values[layer]
 
     def block(self, block_id: int) -> torch.Tensor:
-        """[2 * layers, kv_heads, block_size, head_dim], a view: all that a block holds."""
+        """A view of all that a block holds: [2 * layers, ...], a page as it lies in memory."""
         return self._blocks[:, block_id]
 
     def plan_write(self, slots: torch.Tensor) -> CacheWrite:
         """slots: int64 [tokens]."""
         pages, offsets = slots // self.block_size, slots % self.block_size
+        if not self._heads_first:
+            return CacheWrite(slots, pages[offsets == 0])
         heads = torch.arange(self.kv_heads, device=slots.device)
         rows = (pages.unsqueeze(1) * self.kv_heads + heads) * self.block_size + offsets.unsqueeze(1)
         return CacheWrite(rows.flatten(), pages[offsets == 0])
+
+    def plan_fixed_write(self, slots: torch.Tensor) -> CacheWrite:
+        """A plan that reads ``slots`` anew each time it is used, for caches without heads first.
+
+        It does not clear fresh pages, since their number is another one each time: call ``clear`` before.
+        """
+        if self._heads_first:
+            raise ValueError("a fixed plan needs a cache in which a slot is one row")
+        return CacheWrite(slots, slots.new_empty(0))
 
     def write(self, layer: int, where: CacheWrite, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Store keys and values [tokens, kv_heads, head_dim].
@@ -79,7 +101,12 @@ class KVCache:
         for pool, new in ((self._keys[layer], keys), (self._values[layer], values)):
             if where.fresh_pages.numel():
                 pool.index_fill_(0, where.fresh_pages, 0.0)
-            pool.view(-1, pool.shape[-1]).index_copy_(0, where.rows, new.reshape(-1, pool.shape[-1]))
+            width = pool.shape[-1] if self._heads_first else new.shape[1] * new.shape[2]
+            pool.view(-1, width).index_copy_(0, where.rows, new.reshape(-1, width))
+
+    def clear(self, pages: torch.Tensor) -> None:
+        """Zero pages in all layers at once. pages: int64 [n]."""
+        self._blocks.index_fill_(1, pages, 0.0)
 
     def fill(self, value: float) -> None:
         """Overwrite everything; tests fill it with NaN to see whether a slot is read that nobody wrote."""

@@ -43,6 +43,17 @@ class KMajorLinear(Linear):
         return torch.mm(x, self._weight) if self._bias is None else torch.addmm(self._bias, x, self._weight)
 
 
+class PlainLinear(Linear):
+    """W as a checkpoint has it, [out, in], and without a copy: what a GPU's libraries are made for."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+        super().__init__(weight, bias)
+        self._weight = weight
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return linear(x, self._weight, self._bias)
+
+
 class PackedLinear(Linear):
     """W in oneDNN's blocked layout, packed once instead of in every call.
 
@@ -69,7 +80,9 @@ class LinearFactory:
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.steps: SizeSteps = ROW_STEPS if device.type == "cpu" else ANY_SIZE
-        self.kind: type[Linear] = PackedLinear if device.type == "cpu" and packing_works(dtype) else KMajorLinear
+        self.kind: type[Linear] = PlainLinear
+        if device.type == "cpu":
+            self.kind = PackedLinear if packing_works(dtype) else KMajorLinear
         self._device, self._dtype = device, dtype
 
     def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:

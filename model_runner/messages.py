@@ -33,7 +33,8 @@ class EngineInfo(msgspec.Struct, frozen=True):
     """What the engine is, fixed for one life of the worker. Sizes in bytes, tokens and blocks.
 
     num_host_blocks, host_pool_bytes: the host pool of swapped requests, counted whole although its memory is taken
-    only when the first block moves.
+    only when the first block moves. attention: how attention is computed ("torch", "varlen_gathered", "varlen_paged");
+    attention_note: why so. decode_batches: batch sizes for which decode steps are recorded as CUDA graphs.
     """
 
     run_id: str
@@ -53,6 +54,9 @@ class EngineInfo(msgspec.Struct, frozen=True):
     is_toy: bool
     num_host_blocks: int = 0
     host_pool_bytes: int = 0
+    attention: str = ""
+    attention_note: str = ""
+    decode_batches: tuple[int, ...] = ()
 
 
 class LoadProgress(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import embedding, pad, rms_norm, silu
 
-from model_runner.attention import AttentionPlan, AttentionShape, warm_up_decode
+from model_runner.attention import Attention, AttentionPlan, AttentionShape, MakePlan, warm_up_decode
 from model_runner.inputs import StepInputs
-from model_runner.kv_cache import KVCache
-from model_runner.linear import Linear, LinearFactory
+from model_runner.kv_cache import CacheWrite, KVCache
+from model_runner.linear import Linear, LinearFactory, PlainLinear
 from model_runner.loader import Progress, WeightSource
 from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name, tensor_shapes
 from model_runner.rotary import RotaryTable, Rotation
@@ -50,8 +50,10 @@ class LlamaModel:
         dtype: torch.dtype,
         max_model_len: int,
         progress: Progress,
+        make_plan: MakePlan = AttentionPlan,
     ) -> None:
         self.config = config
+        self._make_plan = make_plan
         self._device, self._dtype = device, dtype
         self._group = config.num_attention_heads // config.num_key_value_heads
         self._linear = LinearFactory(device, dtype)
@@ -71,32 +73,48 @@ class LlamaModel:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights on the device; a tied head lies there twice, once to look up and once to multiply."""
+        """Bytes of all weights on the device.
+
+        A tied head lies there twice, once to look up and once to multiply, unless products take weights as they are.
+        """
         vectors = sum(t.numel() * t.element_size() for t in self._vectors())
-        return vectors + self._head.num_bytes + sum(m.num_bytes for m in self._matrices())
+        shared = self.config.tie_word_embeddings and isinstance(self._head, PlainLinear)
+        return vectors + (0 if shared else self._head.num_bytes) + sum(m.num_bytes for m in self._matrices())
 
     def forward(self, inputs: StepInputs, cache: KVCache) -> torch.Tensor:
-        """Compute all tokens, store their keys and values, return float32 logits [samples, vocab_size].
+        """Compute all tokens, store their keys and values, return float32 logits [samples, vocab_size]."""
+        attention = self._make_plan(inputs.segments, self.attention_shape(cache))
+        where = cache.plan_write(inputs.slots)
+        return self.compute(inputs.token_ids, inputs.positions, where, attention, inputs.sample_rows, cache)
+
+    def compute(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        where: CacheWrite,
+        attention: Attention,
+        sample_rows: torch.Tensor,
+        cache: KVCache,
+    ) -> torch.Tensor:
+        """``forward`` with everything that is made once a step; only launches work, and asks the device nothing.
 
         Only rows that sample go through the final norm and the head. The batch is filled up with rows of no request to
         the sizes that products are compiled for; those rows attend to nothing and are not stored.
         """
-        tokens = inputs.token_ids.shape[0]
-        plan = AttentionPlan(inputs.segments, self._attention_shape(cache))
-        where = cache.plan_write(inputs.slots)
+        tokens = token_ids.shape[0]
         pieces, missing = self._pieces(tokens)
-        rotation = self._rotary.at(pad(inputs.positions, (0, missing)))
-        x = embedding(pad(inputs.token_ids, (0, missing)), self._embedding).float()
+        rotation = self._rotary.at(pad(positions, (0, missing)))
+        x = embedding(pad(token_ids, (0, missing)), self._embedding).float()
         for index, layer in enumerate(self._layers):
             q, k, v = self._project(self._norm(x, layer.attention_norm), layer, rotation, pieces)
             cache.write(index, where, k[:tokens], v[:tokens])
-            attended = plan.run(q, cache.keys(index), cache.values(index)).flatten(1)
+            attended = attention.run(q, cache.keys(index), cache.values(index)).flatten(1)
             for rows in pieces:
                 part = x[rows]
                 part += layer.output(attended[rows])
                 gate, up = layer.gate_up(self._norm(part, layer.mlp_norm)).chunk(2, -1)
                 part += layer.down(silu(gate).mul_(up))
-        return self._logits(x, inputs.sample_rows)
+        return self._logits(x, sample_rows)
 
     @torch.inference_mode()
     def warm_up(self, cache: KVCache) -> None:
@@ -104,9 +122,10 @@ class LlamaModel:
         for matrix in {matrix.shape: matrix for matrix in (*self._matrices(), self._head)}.values():
             for rows in self._linear.steps.sizes:
                 matrix(torch.zeros(rows, matrix.shape[1], device=self._device, dtype=self._dtype))
-        warm_up_decode(self._attention_shape(cache), cache.keys(0), cache.values(0))
+        warm_up_decode(self.attention_shape(cache), cache.keys(0), cache.values(0))
 
-    def _attention_shape(self, cache: KVCache) -> AttentionShape:
+    def attention_shape(self, cache: KVCache) -> AttentionShape:
+        """What attention over this cache must know."""
         return AttentionShape(cache.num_pages, cache.block_size, cache.kv_heads, self._group, self._device, self._dtype)
 
     def _pieces(self, count: int) -> tuple[list[slice], int]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from model_runner.attention import AttentionShape
+from model_runner.attention_choice import AttentionChoice, choose_attention
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
-from model_runner.device import DeviceChoice, apply_threads, choose_device
-from model_runner.errors import RunnerConfigError
+from model_runner.decode_batch import CudaGraphs, DecodeBatches, Record, batch_sizes
+from model_runner.device import DeviceChoice, DeviceTimer, apply_threads, choose_device, is_out_of_memory
+from model_runner.errors import RunnerConfigError, StepError, first_line
 from model_runner.host_pool import HostPool
 from model_runner.inputs import InputBuilder
 from model_runner.kv_cache import KVCache, bytes_per_token
@@ -44,19 +48,42 @@ class ModelInfo:
     is_toy: bool
     num_host_blocks: int
     host_pool_bytes: int
+    attention: str
+    attention_note: str
+    decode_batches: tuple[int, ...] = ()
 
 
 class ModelRunner:
     """A model on its device, its paged KV cache and its sampler. One thread uses it."""
 
-    def __init__(self, loaded: LoadedModel, config: RunnerConfig, choice: DeviceChoice, progress: Progress) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        config: RunnerConfig,
+        choice: DeviceChoice,
+        progress: Progress,
+        attention: AttentionChoice | None = None,
+    ) -> None:
+        """attention: None = chosen by trying what there is."""
         max_model_len = resolve_max_model_len(config, loaded.config)
         self.tokenizer: Tokenizer = loaded.tokenizer
         self.eos_token_ids: tuple[int, ...] = loaded.config.eos_token_ids
         self.vocab_size: int = loaded.config.vocab_size
         self._device = choice.device
-        self._model = LlamaModel(loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress)
-        self.cache = KVCache(loaded.config, config.num_blocks, config.block_size, choice.device, choice.dtype)
+        self._attention = attention or _attention_for(loaded.config, config, choice)
+        self._model = LlamaModel(
+            loaded.config, loaded.weights, choice.device, choice.dtype, max_model_len, progress, self._attention.plan
+        )
+        self.cache = KVCache(
+            loaded.config,
+            config.num_blocks,
+            config.block_size,
+            choice.device,
+            choice.dtype,
+            heads_first=self._attention.heads_first,
+        )
+        self._decodes: DecodeBatches | None = None
+        self._timer = DeviceTimer(choice.device)
         self.host_pool = HostPool(self.cache, config.num_host_blocks)
         self._inputs = InputBuilder(config.block_size, max_model_len, choice.device)
         self._sampler = Sampler(self.eos_token_ids, config.seed)
@@ -76,6 +103,8 @@ class ModelRunner:
             is_toy=loaded.is_toy,
             num_host_blocks=config.num_host_blocks,
             host_pool_bytes=self.host_pool.num_bytes,
+            attention=self._attention.path,
+            attention_note=self._attention.note,
         )
 
     @property
@@ -93,11 +122,43 @@ class ModelRunner:
         report = progress or _ignore
         choice = choose_device(config)
         apply_threads(choice)
-        runner = cls(open_model(config, choice, report), config, choice, report)
-        report("warmup", 0.0, "compiling products")
-        runner._warm_up()
+        try:
+            runner = cls(open_model(config, choice, report), config, choice, report)
+            report("warmup", 0.0, "compiling products")
+            runner._warm_up()
+            if choice.device.type == "cuda":
+                report("warmup", 0.5, "recording decode steps")
+                runner.record_decodes(CudaGraphs())
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise RunnerConfigError(
+                f"device is {choice.device}, model is {config.model!r}: the memory does not hold its weights in "
+                f"{choice.dtype_name} beside num_blocks = {config.num_blocks}; a smaller model or fewer blocks would "
+                f"do ({first_line(error)})"
+            ) from error
         report("warmup", 1.0, "ready")
         return runner
+
+    def record_decodes(self, record: Record) -> None:
+        """Make decode steps of fixed shapes ready, where the attention in use has them.
+
+        When they cannot be recorded, ``info.attention_note`` says why, and every step is launched piece by piece.
+        """
+        if self._attention.kernel is None:
+            return
+        sizes = batch_sizes(self.info.num_blocks)
+        decodes = DecodeBatches(self._model, self.cache, self._attention.kernel, sizes, self.info.max_model_len)
+        try:
+            decodes.record(record)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            note = f"{self.info.attention_note}; decode steps could not be recorded: {first_line(error)}"
+            self.info = replace(self.info, attention_note=note)
+            return
+        self._decodes = decodes
+        self.info = replace(self.info, decode_batches=sizes)
 
     @torch.inference_mode()
     def execute(self, step: ScheduleStep) -> StepResult:
@@ -113,25 +174,39 @@ class ModelRunner:
         self._sampler.drop(step.finished)
         self._sampler.add(step.new_requests)
         self._inputs.forget((*step.finished, *step.preempted))
-        if step.is_empty:
-            built = executed = ended = time.perf_counter()
-            sampled: dict[str, int] = {}
-        else:
-            inputs = self._inputs.build(step)
-            built = time.perf_counter()
-            logits = self._model.forward(inputs, self.cache)
-            self._synchronize()
-            executed = time.perf_counter()
-            sampled = self._sampler.sample(step.sampling_ids, logits)
-            ended = time.perf_counter()
-        timings = StepTimings(
-            build_s=built - started,
-            execute_s=executed - built,
-            sample_s=ended - executed,
-            swap_out_s=swap_out_s,
-            swap_in_s=swap_in_s,
-        )
+        timings = StepTimings(build_s=time.perf_counter() - started, swap_out_s=swap_out_s, swap_in_s=swap_in_s)
+        sampled: dict[str, int] = {}
+        if not step.is_empty:
+            try:
+                sampled, timings = self._compute(step, started, timings)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                tokens = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
+                raise StepError(
+                    f"out of memory on {self._device} in a step of {tokens} tokens; restart the runner with fewer "
+                    f"num_blocks, or a lower max_num_batched_tokens ({first_line(error)})"
+                ) from error
         return StepResult(step.step_id, sampled, timings)
+
+    def _compute(self, step: ScheduleStep, started: float, timings: StepTimings) -> tuple[dict[str, int], StepTimings]:
+        """Tokens, and the timings with those of the computation. Only token ids come back from the device."""
+        rows = self._inputs.rows(step)
+        if self._decodes is not None and self._decodes.takes(rows):
+            forward = partial(self._decodes.run, rows)
+        else:
+            forward = partial(self._model.forward, rows.on(self._device), self.cache)
+        built = time.perf_counter()
+        self._timer.start()
+        logits = forward()
+        self._timer.stop()
+        sampled = self._sampler.sample(step.sampling_ids, logits)
+        if not sampled:
+            self._synchronize()  # else the tokens have been waited for
+        ended, execute_s = time.perf_counter(), self._timer.seconds()
+        return sampled, replace(
+            timings, build_s=built - started, execute_s=execute_s, sample_s=max(0.0, ended - built - execute_s)
+        )
 
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
@@ -160,6 +235,19 @@ class ModelRunner:
         name = "warm-up"
         self.execute(ScheduleStep(step_id=-1, policy_version=0, time=0.0, num_padding_tokens={name: 1}))
         self._inputs.forget((name,))
+
+
+def _attention_for(model: ModelConfig, config: RunnerConfig, choice: DeviceChoice) -> AttentionChoice:
+    kv_heads = model.num_key_value_heads
+    shape = AttentionShape(
+        num_pages=config.num_blocks + 1,
+        block_size=config.block_size,
+        kv_heads=kv_heads,
+        group=model.num_attention_heads // kv_heads,
+        device=choice.device,
+        dtype=choice.dtype,
+    )
+    return choose_attention(shape, model.head_dim)
 
 
 def open_model(config: RunnerConfig, choice: DeviceChoice, progress: Progress) -> LoadedModel:
