@@ -210,6 +210,7 @@ class ModelRunner:
 
     def close(self) -> None:
         """Give the memory back. The runner cannot be used afterwards."""
+        self._decodes = None
         self.cache.release()
         self.host_pool.release()
         if self._device.type == "cuda":

@@ -101,6 +101,11 @@ def strip(
         size=info.block_size,
     )
     notes = [esc(machine)]
+    if info.attention:
+        path = t("attention: {path}", path=info.attention)
+        notes.append(f'<span title="{esc(info.attention_note, 500)}">{esc(path)}</span>')
+    if info.decode_batches:
+        notes.append(esc(t("CUDA graphs: decodes of up to {n} requests", n=info.decode_batches[-1])))
     if every > 1:
         notes.append(esc(t("one picture every {n} iterations", n=every)))
     if state.restarts and not snapshot.step.step_id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from dashboard.block_squares import map_geometry
@@ -70,6 +71,18 @@ def test_the_strip_says_since_which_iteration_the_policy_is_in_force():
     client.set_policy(SchedulerPolicy(max_num_seqs=3))
     client.run(2)
     assert "policy v2 since iteration 4" in status.strip(client.state, client.latest, client.marks, 1, EN)
+
+
+def test_the_strip_says_how_attention_is_computed_and_why():
+    client = FakeClient()
+    client.run(1)
+    assert "attention" not in status.strip(client.state, client.latest, client.marks, 1, EN)
+    info = msgspec.structs.replace(
+        client.latest.info, attention="varlen_paged", attention_note='pages of "16"', decode_batches=(1, 64)
+    )
+    strip = status.strip(client.state, msgspec.structs.replace(client.latest, info=info), client.marks, 1, EN)
+    assert '<span title="pages of &quot;16&quot;">attention: varlen_paged</span>' in strip
+    assert "CUDA graphs: decodes of up to 64 requests" in strip
 
 
 def test_text_of_requests_and_models_stays_text():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,8 +38,11 @@ class Driven:
         return sum(len(step.preempted) for step in self.steps)
 
 
+DEVICE = os.environ.get("BATCHSCOPE_TEST_DEVICE", "cpu")
+
+
 def toy_runner(**changes: object) -> ModelRunner:
-    config = RunnerConfig(model="toy", device="cpu", dtype="float32", threads=1, block_size=4, num_blocks=256)
+    config = RunnerConfig(model="toy", device=DEVICE, dtype="float32", threads=1, block_size=4, num_blocks=256)
     return ModelRunner.load(replace(config, **changes))
 
 
