@@ -28,7 +28,7 @@ def merged_changes(texts: Sequence[str]) -> str:
     other: list[str] = []
     for part in "; ".join(texts).split("; "):
         name, _, values = part.partition(" ")
-        old, arrow, new = values.partition(" -> ")
+        old, arrow, new = values.replace("None", "all").partition(" -> ")
         if arrow:
             changes[name] = (changes.pop(name)[0] if name in changes else old, new)
         elif part:

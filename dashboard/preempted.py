@@ -13,7 +13,7 @@ from dashboard.views.markup import esc
 from dashboard.views.preemptions import preemptions, summary
 from model_runner.client import RunnerClient
 
-LIST_HEIGHT: Final = 290
+LIST_HEIGHT: Final = 272
 
 
 def preempted_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> None:

@@ -33,7 +33,7 @@ def _strip(c: Theme) -> str:
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}
 .bs-small {{ font-size: 12px; color: {c.muted}; height: 18px; }}
-div.bs-row.bs-small {{ gap: 4px; }}
+div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsis; }}
 .bs-pill {{ padding: 2px 11px; border-radius: 13px; font-weight: 700; font-size: 14px; border: 1.5px solid; flex: none;
   min-width: 84px; text-align: center; }}
 .bs-pill.bs-live {{ color: {c.green}; }} .bs-pill.bs-held {{ color: {c.accent}; }}
@@ -120,7 +120,7 @@ def _side(c: Theme) -> str:
   overflow-wrap: anywhere; }}
 .bs-events .bs-when {{ color: {c.muted}; margin: 4px 0 2px; font-size: 11.5px; border-top: 1px solid {c.grid}; }}
 .bs-events .bs-e-preempted {{ color: {c.red}; }} .bs-events .bs-e-policy_changed {{ color: {c.accent}; }}
-.bs-costs {{ font-size: 12px; line-height: 16px; height: 74px; overflow: hidden; }}
+.bs-costs {{ font-size: 12px; line-height: 16px; height: 92px; overflow: hidden; }}
 .bs-costs .bs-stack {{ height: 8px; margin: 3px 0 4px; border-radius: 3px; overflow: hidden; background: {c.grid}; }}
 .bs-costs .bs-stack div {{ height: 8px; }}
 .bs-costs span {{ white-space: nowrap; margin-right: 8px; }}

@@ -133,13 +133,21 @@ def event_words(event: StepEvent, t: Translate) -> str:
     values.update(id=event.request_id, reason=event.reason, rule=value_words(event.reason, t), kind=event.kind)
     if event.kind in ("rejected", "policy_refused"):
         values["reason"] = refusal_words(event.reason, t)
-    values["changes"] = "; ".join(f"{k} {v}" for k, v in event.numbers.items() if k != "version")
+    values["changes"] = "; ".join(_change(k, str(v), t) for k, v in event.numbers.items() if k != "version")
     if "file" in values:
         values["fault"] = event.reason.removeprefix(f"{values['field']} {values['name']} ({values['file']}): ")
         values["fault"] = str(values["fault"]).removesuffix(f"; {values['instead']} decides in this step")
     if not values.get("for_request_id"):
         values["for_request_id"] = t("another request")
     return t(_template(event)).format_map(values)
+
+
+def _change(field: str, values: str, t: Translate) -> str:
+    """ "old -> new" of a policy field as the controls call the values."""
+    old, _, new = values.partition(" -> ")
+    if new in ("True", "False"):
+        return f"{field} {t('on') if new == 'True' else t('off')}"
+    return " → ".join([f"{field} {t('all') if old == 'None' else old}", t("all") if new == "None" else new])
 
 
 HELD_BY: Final = N_("{blocked_by} holds most blocks.")

@@ -115,11 +115,11 @@ def strip(
     refused = snapshot.step.totals.refused_proposals
     if refused:
         notes.append(esc(t("proposals of own policies refused: {n}", n=f"{refused:,}")))
-    return (
-        f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>'
-        f'<div class="bs-row bs-small">{esc(policy_words(policy, t))}</div>'
-        f'<div class="bs-row bs-small">{" · ".join(notes)}</div></div>'
+    small = "".join(
+        f'<div class="bs-row bs-small" title="{line}">{line}</div>'
+        for line in (esc(policy_words(policy, t)), " · ".join(notes))
     )
+    return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{small}</div>'
 
 
 def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t: Translate) -> str:

@@ -109,3 +109,9 @@ def test_a_proposal_of_a_policy_of_ones_own_that_was_refused_names_its_file_and_
 def test_small_and_large_amounts_stay_readable():
     assert [duration(s) for s in (0.0004, 0.05, 2.0)] == ["0.4 ms", "50 ms", "2.0 s"]
     assert [size(n) for n in (12, 20_480, 3_100_000, 4.2e9)] == ["12 B", "20.5 kB", "3.1 MB", "4.2 GB"]
+
+
+def test_a_changed_policy_is_told_in_the_words_of_the_controls():
+    changes = {"version": 3, "kv_block_limit": "72 -> None", "enable_chunked_prefill": "True -> False"}
+    event = StepEvent(1, 0.0, "policy_changed", "", "", changes)
+    assert event_words(event, EN) == "Policy v3 in force: kv_block_limit 72 → all; enable_chunked_prefill off."

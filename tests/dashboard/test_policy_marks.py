@@ -23,6 +23,7 @@ def changes(*steps: int) -> list[Mark]:
 def test_changes_in_quick_succession_are_told_as_one():
     assert merged_changes(["a 1 -> 2; b x -> y", "a 2 -> 5", "b y -> x"]) == "a 1 → 5"
     assert merged_changes(["paused False -> True", "a 1 -> 2"]) == "a 1 → 2; paused on"
+    assert merged_changes(["kv_block_limit 72 -> None"]) == "kv_block_limit 72 → all"
 
 
 def test_every_change_has_its_rule_and_neighbours_share_their_words():
