@@ -49,6 +49,8 @@ class MemoryGauge:
         return MemoryUse(filled, empty - internal, internal, len(unusable) * size, unusable)
 
     def _unusable_blocks(self, view: StepView) -> tuple[int, ...]:
+        """Free blocks without a use for the head of the queue. Those above ``kv_block_limit`` are no loss: at most
+        so many count as the limit leaves beside the used blocks and what the allocator can give out."""
         if not view.free_map:
             return ()
         head = view.waiting.head() or SMALLEST
@@ -57,7 +59,13 @@ class MemoryGauge:
         if asked != self._asked:
             self._asked = asked
             self._unusable = unusable_blocks(*asked)
-        return self._unusable
+        limit, num_free = view.policy.kv_block_limit, view.free_map.count(1)
+        if limit is None or not self._unusable:
+            return self._unusable
+        usable = max(0, min(num_free, limit - view.num_used_blocks))
+        if usable < count:
+            return ()
+        return self._unusable[: max(0, usable - (num_free - len(self._unusable)))]
 
 
 def _block_by_block(view: StepView) -> tuple[int, int]:

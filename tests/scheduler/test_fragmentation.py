@@ -195,3 +195,15 @@ def test_what_is_said_to_fit_is_what_a_scheduler_with_pages_lets_in() -> None:
         assert not nobody, "under pages nobody is promised more"
         said += bool(fitting)
     assert said > 100
+
+
+@pytest.mark.parametrize("allocation", ["buddy", "exact"])
+def test_blocks_above_the_limit_are_not_unusable_for_the_allocator(allocation: str) -> None:
+    draw = random.Random(4)
+    requests = [request(f"r{i}", draw.randint(1, 9), draw.randint(1, 9)) for i in range(40)]
+    made = bench(requests, num_blocks=32, block_size=1, max_model_len=32, allocation=allocation, kv_block_limit=28)
+    made.drain()
+    assert any(snapshot.memory.external for snapshot in made.snapshots)
+    for snapshot in made.snapshots:
+        assert snapshot.memory.external <= max(0, 28 - snapshot.num_used_blocks), snapshot.step_id
+        assert snapshot.memory.external == len(snapshot.memory.unusable_block_ids)
