@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ from model_runner.attention import AttentionPlan, AttentionShape, MakePlan
 from model_runner.errors import first_line
 from model_runner.inputs import Segment
 from model_runner.varlen import GatheredVarlen, PagedVarlen, VarlenKernel
+
+_log = logging.getLogger(__name__)
 
 AttentionPath = Literal["torch", "varlen_gathered", "varlen_paged"]
 
@@ -73,9 +76,13 @@ def varlen_functions() -> Iterator[Callable[..., Any]]:
     function = importlib.import_module("torch.nn.attention.varlen").varlen_attn
     attention = importlib.import_module("torch.nn.attention")
     if torch.cuda.get_device_capability()[0] == 9 and importlib.util.find_spec("flash_attn_interface"):
-        attention.activate_flash_attention_impl("FA3")
-        yield function
-        attention.restore_flash_attention_impl()
+        try:
+            attention.activate_flash_attention_impl("FA3")
+        except (AttributeError, ImportError, RuntimeError, ValueError) as error:
+            _log.warning("flash_attn_interface is installed but cannot be used: %s", first_line(error))
+        else:
+            yield function
+            attention.restore_flash_attention_impl()
     yield function
 
 

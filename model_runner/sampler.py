@@ -136,14 +136,30 @@ def truncate(probabilities: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tens
     equal probabilities are told apart by token id as torch sorts them.
     """
     vocab_size = probabilities.shape[1]
-    width = min(vocab_size, max(_CANDIDATES, int(top_k[top_k < vocab_size].max()) if (top_k < vocab_size).any() else 0))
-    values, ids = probabilities.topk(width, -1)
-    if width < vocab_size and bool(((values.sum(-1) < top_p) & (top_k >= vocab_size)).any()):
-        values, ids = probabilities.sort(-1, descending=True)
-        width = vocab_size
+    values, ids = _candidates(probabilities, top_k, top_p, ask=probabilities.device.type == "cpu")
+    width = values.shape[1]
     ranks = torch.arange(width, device=probabilities.device)
     values = values.masked_fill(ranks >= top_k.unsqueeze(1), 0.0)
     mass = torch.where(top_k >= vocab_size, probabilities.sum(-1), values.sum(-1))
     before = values.cumsum(-1) - values
     values = values.masked_fill((before >= (top_p * mass).unsqueeze(1)) & (ranks > 0), 0.0)
     return torch.zeros_like(probabilities).scatter_(-1, ids, values)
+
+
+def _candidates(
+    probabilities: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor, *, ask: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities and ids of at least the tokens that can stay, most likely first, [rows, n].
+
+    ask: look at the numbers to find out how few will do. On a GPU that would be a wait for the device, and sorting
+    everything is quick there.
+    """
+    vocab_size = probabilities.shape[1]
+    if ask:
+        limits = top_k[top_k < vocab_size]
+        width = min(vocab_size, max(_CANDIDATES, int(limits.max()) if limits.numel() else 0))
+        values, ids = probabilities.topk(width, -1)
+        if width == vocab_size or not bool(((values.sum(-1) < top_p) & (top_k >= vocab_size)).any()):
+            return values, ids
+    values, ids = probabilities.sort(-1, descending=True)
+    return values, ids

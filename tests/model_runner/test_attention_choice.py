@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from functools import partial, wraps
 
 import pytest
 import torch
 
 from model_runner.attention import AttentionPlan, AttentionShape
-from model_runner.attention_choice import AttentionChoice, choose_attention, reference, try_plan
+from model_runner.attention_choice import AttentionChoice, choose_attention, reference, try_plan, varlen_functions
 from model_runner.inputs import Segment
 from model_runner.varlen import GatheredVarlen, PagedVarlen, VarlenKernel
 from tests.model_runner.flash import varlen_attn, varlen_attn_without_pages
@@ -88,6 +88,33 @@ def test_where_varlen_attn_is_missing_it_is_plain_torch_and_says_why(error: Exce
     found = choose_attention(shape(), HEAD_DIM, missing)
     assert found.path == "torch"
     assert str(error) in found.note
+
+
+@pytest.mark.parametrize(
+    ("capability", "installed", "works", "active"),
+    [
+        ((9, 0), True, True, ["FA3", "FA2"]),
+        ((9, 0), True, False, ["FA2"]),
+        ((9, 0), False, True, ["FA2"]),
+        ((8, 0), True, True, ["FA2"]),
+    ],
+)
+def test_flash_attention_3_is_tried_first_where_it_is_installed_for_the_gpu(
+    monkeypatch: pytest.MonkeyPatch, capability, installed: bool, works: bool, active: list[str]
+) -> None:
+    state = ["FA2"]
+
+    def activate(name: str) -> None:
+        if not works:
+            raise RuntimeError("Module 'flash_attn_interface' does not expose FA3 kernels")
+        state[0] = name
+
+    attention = importlib.import_module("torch.nn.attention")
+    monkeypatch.setattr(attention, "activate_flash_attention_impl", activate)
+    monkeypatch.setattr(attention, "restore_flash_attention_impl", lambda: state.__setitem__(0, "FA2"))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if installed else None)
+    assert [state[0] for _ in varlen_functions()] == active
 
 
 def test_float32_and_a_cpu_have_plain_torch() -> None:

@@ -173,6 +173,24 @@ def test_recording_touches_the_scratch_page_only() -> None:
     assert cache.block(0).isfinite().all()
 
 
+def test_a_fixed_write_follows_its_slots_and_needs_a_cache_of_whole_rows() -> None:
+    cache = KVCache(toy_config(), 4, BLOCK_SIZE, CPU, torch.float32, heads_first=False)
+    slots = torch.tensor([5, 6])
+    where = cache.plan_fixed_write(slots)
+    slots.copy_(torch.tensor([9, 18]))
+    keys, values = torch.randn(2, 2, 2, 16).unbind()
+    cache.write(1, where, keys, values)
+    for token, (page, offset) in enumerate([(2, 1), (4, 2)]):
+        assert torch.equal(cache.keys(1)[page, offset], keys[token])
+        assert torch.equal(cache.values(1)[page, offset], values[token])
+    assert int(cache.keys(1).count_nonzero()) == keys.numel()
+    cache.clear(torch.tensor([2]))
+    assert not cache.keys(1)[2].any()
+    assert cache.keys(1)[4].any()
+    with pytest.raises(ValueError, match="a slot is one row"):
+        KVCache(toy_config(), 4, BLOCK_SIZE, CPU, torch.float32).plan_fixed_write(slots)
+
+
 def test_work_is_recorded_once_for_each_size_the_largest_first() -> None:
     recorded = []
 

@@ -10,7 +10,7 @@ import torch
 from model_runner import device
 from model_runner.config import RunnerConfig
 from model_runner.device import choose_device
-from model_runner.linear import KMajorLinear, LinearFactory, PackedLinear, packing_works
+from model_runner.linear import KMajorLinear, LinearFactory, PackedLinear, PlainLinear, packing_works
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_one_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch, cores: in
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 7, 130])
-@pytest.mark.parametrize("kind", [KMajorLinear, PackedLinear])
+@pytest.mark.parametrize("kind", [KMajorLinear, PackedLinear, PlainLinear])
 def test_every_kind_of_product_is_that_of_float64(kind: type, rows: int, dtype: torch.dtype) -> None:
     if kind is PackedLinear and not packing_works(dtype):
         assert LinearFactory(torch.device("cpu"), dtype).kind is KMajorLinear
@@ -58,3 +58,11 @@ def test_every_kind_of_product_is_that_of_float64(kind: type, rows: int, dtype: 
     # Rounding of the result to 8 bits in bfloat16; sums of 160 products in float32.
     tolerance = 1e-5 if dtype == torch.float32 else 2**-8
     torch.testing.assert_close(found, exact, rtol=tolerance, atol=tolerance * 20)
+
+
+def test_a_gpu_takes_weights_as_they_are_and_a_tied_head_once() -> None:
+    factory = LinearFactory(torch.device("meta"), torch.bfloat16)
+    assert factory.kind is PlainLinear
+    assert factory.steps.split(77) == [77]
+    weight = torch.randn(6, 4)
+    assert PlainLinear(weight)._weight is weight

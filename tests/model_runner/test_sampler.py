@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
+
 import pytest
 import torch
 
+from model_runner import sampler as sampler_module
 from model_runner.errors import StepError
 from model_runner.sampler import Sampler, truncate, uniform
 from scheduler import Request, SamplingParams
+from tests.model_runner.tape import Tape
 
 VOCAB = 2000
 
@@ -74,12 +79,20 @@ def reference_truncate(row: torch.Tensor, top_k: int, top_p: float) -> torch.Ten
     return out
 
 
+def forced(candidates, as_on, *arguments, ask):
+    return candidates(*arguments, ask=as_on)
+
+
+@pytest.mark.parametrize("ask", [True, False])
 @pytest.mark.parametrize("flat", [True, False])
-def test_top_k_and_top_p_keep_what_the_rule_says(flat: bool) -> None:
+def test_top_k_and_top_p_keep_what_the_rule_says(monkeypatch: pytest.MonkeyPatch, flat: bool, ask: bool) -> None:
+    """ask: False is the way of a GPU, which must not wait for a number of the device; the tape refuses that."""
+    monkeypatch.setattr(sampler_module, "_candidates", partial(forced, sampler_module._candidates, ask))
     values = logits(6) * (0.01 if flat else 1.0)
     probabilities = torch.softmax(values.double(), -1)
     top_k, top_p = [5, VOCAB, 400, VOCAB, 1, 3], [1.0, 0.9, 0.5, 0.01, 1.0, 0.6]
-    found = truncate(probabilities, torch.tensor(top_k), torch.tensor(top_p, dtype=torch.float64))
+    with nullcontext() if ask else Tape():
+        found = truncate(probabilities, torch.tensor(top_k), torch.tensor(top_p, dtype=torch.float64))
     for row in range(6):
         assert torch.equal(found[row], reference_truncate(probabilities[row], top_k[row], top_p[row]))
 
