@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
@@ -75,7 +76,7 @@ def varlen_functions() -> Iterator[Callable[..., Any]]:
     """
     function = importlib.import_module("torch.nn.attention.varlen").varlen_attn
     attention = importlib.import_module("torch.nn.attention")
-    if torch.cuda.get_device_capability()[0] == 9 and importlib.util.find_spec("flash_attn_interface"):
+    if torch.cuda.get_device_capability()[0] == 9 and find_spec("flash_attn_interface"):
         try:
             attention.activate_flash_attention_impl("FA3")
         except (AttributeError, ImportError, RuntimeError, ValueError) as error:

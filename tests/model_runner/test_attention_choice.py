@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from functools import partial, wraps
 
 import pytest
@@ -113,7 +113,7 @@ def test_flash_attention_3_is_tried_first_where_it_is_installed_for_the_gpu(
     monkeypatch.setattr(attention, "activate_flash_attention_impl", activate)
     monkeypatch.setattr(attention, "restore_flash_attention_impl", lambda: state.__setitem__(0, "FA2"))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if installed else None)
+    monkeypatch.setattr("model_runner.attention_choice.find_spec", lambda name: object() if installed else None)
     assert [state[0] for _ in varlen_functions()] == active
 
 
