@@ -115,10 +115,8 @@ def strip(
     refused = snapshot.step.totals.refused_proposals
     if refused:
         notes.append(esc(t("proposals of own policies refused: {n}", n=f"{refused:,}")))
-    small = "".join(
-        f'<div class="bs-row bs-small" title="{line}">{line}</div>'
-        for line in (esc(policy_words(policy, t)), " · ".join(notes))
-    )
+    said = esc(policy_words(policy, t))
+    small = f'<div class="bs-row bs-small" title="{said}">{said}</div><div class="bs-row bs-small">{" · ".join(notes)}</div>'
     return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{small}</div>'
 
 
