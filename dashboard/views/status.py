@@ -116,7 +116,8 @@ def strip(
     if refused:
         notes.append(esc(t("proposals of own policies refused: {n}", n=f"{refused:,}")))
     said = esc(policy_words(policy, t))
-    small = f'<div class="bs-row bs-small" title="{said}">{said}</div><div class="bs-row bs-small">{" · ".join(notes)}</div>'
+    small = f'<div class="bs-row bs-small" title="{said}">{said}</div>'
+    small += f'<div class="bs-row bs-small">{" · ".join(notes)}</div>'
     return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{small}</div>'
 
 
