@@ -175,19 +175,24 @@ class Hub:
 
 
 def with_selection(frame: Frame, request_id: str) -> Mapping[str, Mapping[str, bytes]]:
-    """The frame's data with the tables that single out one request ("" = none); everything else is shared."""
-    shade = bool(request_id)
-    chosen = [r for r in frame.runs if r.request_id == request_id] if shade else []
+    """The frame's data with the tables that single out one request ("" = none); everything else is shared.
+
+    A chart dims the others only while it shows the request: one that has left must not leave the picture dark.
+    """
+    chosen = [r for r in frame.runs if r.request_id == request_id]
     squares = block_squares.chosen_blocks(frame.blocks, request_id, frame.marks.get(request_id, NO_MARK))
-    veil = lanes.veil_table(shade)
     return {
-        "time": {**frame.data["time"], "chosen": lanes.runs_table(chosen), "veil": veil},
+        "time": {**frame.data["time"], "chosen": lanes.runs_table(chosen), "veil": lanes.veil_table(bool(chosen))},
         "queue": {**frame.data["queue"], "chosen": _row_of(request_id, frame.snapshot.step.waiting.request_id)},
         "running": {
             **frame.data["running"],
             "chosen": _row_of(request_id, state_tables.running_order(frame.snapshot.step)),
         },
-        "map": {**frame.data["map"], "chosen": block_squares.blocks_table(squares), "veil": veil},
+        "map": {
+            **frame.data["map"],
+            "chosen": block_squares.blocks_table(squares),
+            "veil": lanes.veil_table(bool(squares)),
+        },
     }
 
 

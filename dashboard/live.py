@@ -25,7 +25,7 @@ from dashboard.words import engine_words
 from model_runner.client import RunnerClient
 from model_runner.messages import EngineSnapshot
 from model_runner.views import ClientState
-from scheduler import StepSnapshot
+from scheduler import SchedulerPolicy, StepSnapshot
 
 TICK_S: Final = 0.25
 PANEL_HEIGHT: Final = 248
@@ -51,7 +51,7 @@ def live(language: str, theme_name: str) -> None:
     _present(frame, charts, data, t)
     wide, side = st.columns([3.25, 1.15])
     with wide:
-        legend = LEGEND_STATIC if frame.snapshot.step.policy.batching == "static" else LEGEND
+        legend = _legend(frame.snapshot.step.policy)
         _guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
         _guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
@@ -61,6 +61,13 @@ def live(language: str, theme_name: str) -> None:
 
 LEGEND: Final = N_("○ admitted · ▽ preempted · • finished · red edge = recompute")
 LEGEND_STATIC: Final = N_("○ admitted · • finished · grey outline = padding · faint line = idle slot")
+LEGEND_NEVER: Final = N_("○ admitted · • finished · faint line = waits for KV blocks")
+
+
+def _legend(policy: SchedulerPolicy) -> str:
+    if policy.batching == "static":
+        return LEGEND_STATIC
+    return LEGEND_NEVER if policy.preemption_mode == "never" else LEGEND
 
 
 def _guarded(draw: Callable[[], Any], name: str) -> None:

@@ -44,6 +44,9 @@ DEFER_SENTENCE: Final = {
     ),
 }  # fmt: skip
 
+BEHIND_BLOCKED: Final = N_("{id} waits: {blocked_by} runs, finds no KV block and waits; nobody is admitted meanwhile.")
+"""Preemption "never": room for the head there may be, but it is the running request's first."""
+
 EVENT_SENTENCE: Final = {
     ("queued", ""): N_("{id} arrived: {num_prompt_tokens} prompt tokens, at most {max_tokens} to generate."),
     ("admitted", ""): N_("{id} admitted after {waited_s} s: {num_blocks} blocks, {num_scheduled_tokens} tokens now."),
@@ -159,6 +162,8 @@ def waiting_words(row: WaitingRow, t: Translate, budget_left: int = 0) -> str:
     template = DEFER_SENTENCE.get(row.reason)
     if template is None:
         return t("{id} is next.", id=row.request_id)
+    if row.reason == "kv_capacity" and row.blocked_by and row.needed_blocks <= row.free_blocks:
+        return t(BEHIND_BLOCKED, id=row.request_id, blocked_by=row.blocked_by)
     text = t(template).format(
         id=row.request_id,
         needed_blocks=row.needed_blocks,

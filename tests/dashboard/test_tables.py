@@ -175,7 +175,15 @@ def test_a_selection_shows_only_that_request_and_its_blocks():
     assert set(decode(data["time"]["chosen"])["r"]) == {chosen}
     row = step.running[0]
     assert [c + 1 for c in decode(data["map"]["chosen"])["c"]] == sorted(row.block_ids)
+    assert decode(data["time"]["veil"])["v"] == decode(data["map"]["veil"])["v"] == [1]
     assert decode(with_selection(frame, "")["time"]["veil"])["v"] == []
+
+
+def test_a_chosen_request_that_has_left_the_picture_leaves_no_chart_dimmed():
+    client = busy_client()
+    client.run(4)
+    data = with_selection(frame_of(client), "r-long-gone")
+    assert decode(data["time"]["veil"])["v"] == decode(data["map"]["veil"])["v"] == []
 
 
 def test_one_snapshot_is_encoded_once_for_all_pages():

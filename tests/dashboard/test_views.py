@@ -144,6 +144,10 @@ def test_the_head_of_the_queue_is_explained_with_its_numbers():
         f"r1 waits: needs {row.needed_blocks} blocks, {row.free_blocks} are free. r0 holds most blocks."
     )
     assert "r1 대기" in step.head_reason(now, KO)
+    behind_a_blocked_row = replace(row, needed_blocks=1, free_blocks=3)
+    assert waiting_words(behind_a_blocked_row, EN) == (
+        "r1 waits: r0 runs, finds no KV block and waits; nobody is admitted meanwhile."
+    )
 
 
 def test_tiles_show_a_dash_and_no_sample_before_there_is_one():
