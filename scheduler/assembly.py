@@ -206,6 +206,10 @@ def give_up(step: ScheduleStep, life: Lifecycle) -> None:
         seq = life.live.get(request_id)
         if seq is not None:
             undo(seq, step, life)
+    for move in step.swapped_in:
+        lost.update(move.device_block_ids)
+        for block in move.device_block_ids:
+            life.pool.cache.forget(block)
     for move in (*step.swapped_out, *step.swapped_in):
         seq = life.live.get(move.request_id)
         if seq is not None:

@@ -155,8 +155,6 @@ class Lifecycle:
         """Take a swapped request's content for lost, because the step that should have copied it was given up."""
         seq.high_water = max(seq.high_water, seq.num_computed_tokens)
         seq.num_computed_tokens = seq.num_registered = 0
-        for block in seq.block_table:
-            self.pool.cache.forget(block)
         if seq.host_block_ids:
             self.host.drop(seq)
             self.waiting.version += 1
