@@ -68,12 +68,14 @@ def test_a_worker_ends_when_its_parents_pipe_closes(flags):
         assert not folder.exists()
 
 
+# A shell that runs the tests in the background has its children ignore SIGINT; the app must not inherit that here.
 PARENT = """
-    import sys, time
+    import signal, sys, time
     from model_runner.client import RunnerClient
     from model_runner.config import RunnerConfig
     from model_runner.traffic import TrafficSpec
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     client = RunnerClient(RunnerConfig(model="toy"), traffic=TrafficSpec(rate=20.0), worker_command=sys.argv[1:])
     client.start()
     while client.latest is None or client.latest.step.step_id < 20:
