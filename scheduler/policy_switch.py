@@ -49,7 +49,11 @@ class PolicySwitch:
         return PolicyOutcome(True, self.following.version)
 
     def apply(self, life: Lifecycle) -> None:
-        """Put the policy that was accepted in force, if there is one. It evicts and ends nobody."""
+        """Put the policy that was accepted in force, if there is one.
+
+        It evicts nobody, and ends only rows of a static batch that have all their tokens when the policy is no longer
+        static: at once, since the next change may be static again, and they belong to no batch by then.
+        """
         new, old = self.following, self.in_force
         if new is None:
             return
@@ -65,5 +69,6 @@ class PolicySwitch:
         if old.enable_prefix_caching and not new.enable_prefix_caching:
             drop_cache(life.running, life.pool)
         if new.batching != "static":
+            life.end_held(new.batching, self._clock())
             for seq in life.running:
                 seq.static_length = seq.static_position = 0

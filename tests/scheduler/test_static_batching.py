@@ -97,6 +97,19 @@ def test_a_switch_in_the_middle_of_a_padded_prefill_loses_nothing() -> None:
     assert computed == (12 + 2) + (2 + 2), "nothing is computed twice"
 
 
+def test_a_switch_to_continuous_and_back_before_the_next_step_leaves_no_held_row_without_a_batch() -> None:
+    made = static(request("slow", 2, 4), request("quick", 2, 1))
+    made.step()
+    policy = made.scheduler.policy
+    made.scheduler.set_policy(replace(policy, batching="continuous"))
+    made.scheduler.set_policy(replace(policy, batching="static"))
+    step, snapshot = made.step()
+    assert (dict(step.num_scheduled_tokens), step.finished) == ({"slow": 1}, ("quick",))
+    assert [record.request_id for record in snapshot.records] == ["quick"]
+    made.drain()
+    assert [event.request_id for event in made.events("finished")] == ["quick", "slow"]
+
+
 def test_held_rows_end_early_when_a_row_that_works_finds_no_block() -> None:
     made = bench(
         [request("slow", 4, 9), request("quick", 4, 1)], num_blocks=3, batching="static", admission_rule="next_chunk"
