@@ -192,7 +192,10 @@ def forget_filled(step: ScheduleStep, request_id: str, life: Lifecycle) -> tuple
     """Take the blocks that a row of a lost step should have filled out of the prefix cache; returns them."""
     size, start = life.pool.block_size, step.positions_start[request_id]
     end = start + step.num_scheduled_tokens.get(request_id, 0)
-    blocks = step.block_tables[request_id][start // size : end // size]
+    return _forget(step.block_tables[request_id][start // size : end // size], life)
+
+
+def _forget(blocks: tuple[int, ...], life: Lifecycle) -> tuple[int, ...]:
     for block in blocks:
         life.pool.cache.forget(block)
     return blocks
@@ -207,9 +210,7 @@ def give_up(step: ScheduleStep, life: Lifecycle) -> None:
         if seq is not None:
             undo(seq, step, life)
     for move in step.swapped_in:
-        lost.update(move.device_block_ids)
-        for block in move.device_block_ids:
-            life.pool.cache.forget(block)
+        lost.update(_forget(move.device_block_ids, life))
     for move in (*step.swapped_out, *step.swapped_in):
         seq = life.live.get(move.request_id)
         if seq is not None:
