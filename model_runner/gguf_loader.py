@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
+from model_runner.chat_template import ChatTemplate
 from model_runner.errors import ModelFormatError
 from model_runner.folder_config import CONFIG_FILE
 from model_runner.loader import (
@@ -26,7 +27,7 @@ from model_runner.loader import (
     Progress,
 )
 from model_runner.model_config import EMBEDDING, FINAL_NORM, ModelConfig, layer_name
-from model_runner.tokenizer import BytePairTokenizer, ChatTemplate
+from model_runner.tokenizer import BytePairTokenizer
 
 _PARTS = {
     "input_layernorm": "attn_norm",
@@ -52,7 +53,7 @@ class ConvertedModel:
 
     def loaded(self, name: str, note: str) -> LoadedModel:
         """The model without a folder to read it from."""
-        chat = ChatTemplate.from_jinja(self.chat_template)
+        chat = ChatTemplate(self.chat_template, "tokenizer.chat_template") if self.chat_template else None
         tokenizer = BytePairTokenizer(self.tokenizer, self.config.eos_token_ids, chat)
         return LoadedModel(name, note, self.config, tokenizer, self.tensors.__getitem__)
 

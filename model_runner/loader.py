@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import torch
 from safetensors import SafetensorError, safe_open
 
+from model_runner.chat_template import read_chat_template
 from model_runner.errors import ModelFormatError, ModelNotFoundError
 from model_runner.folder_config import CONFIG_FILE, read_config, read_json
 from model_runner.model_config import HEAD, ModelConfig, tensor_shapes
-from model_runner.tokenizer import BytePairTokenizer, ChatTemplate, TokenIdTokenizer, Tokenizer
+from model_runner.tokenizer import BytePairTokenizer, TokenIdTokenizer, Tokenizer
 
 Progress = Callable[[str, float, str], None]
 """Told (stage, fraction 0..1, message) while a model is made ready."""
@@ -72,8 +73,7 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
         return TokenIdTokenizer(config.vocab_size, config.eos_token_ids)
     settings_path = folder / TOKENIZER_CONFIG_FILE
     settings = read_json(settings_path) if settings_path.exists() else {}
-    template = settings.get("chat_template")
-    chat = ChatTemplate.from_jinja(template) if isinstance(template, str) else None
+    chat = read_chat_template(folder, settings_path, settings)
     tokenizer = BytePairTokenizer.from_file(path, config.eos_token_ids, chat)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelFormatError(

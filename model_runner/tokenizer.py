@@ -5,38 +5,22 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import tokenizers
 
+from model_runner.chat_template import ChatTemplate
 from model_runner.detokenizer import IncrementalDetokenizer
 from model_runner.errors import ModelFormatError, TokenizerError
 
-CHATML_START = "<|im_start|>"
-CHATML_END = "<|im_end|>"
 _SPACE_MARK = "\u2581"
 """Stands for a space in SentencePiece's vocabularies."""
 _FALLBACK_BYTE = re.compile("<0x([0-9A-F]{2})>")
 """A token of theirs that is a byte, for characters that are no tokens."""
+_TYPED, _TYPED_END = "\U000f0000", "\U000f0001"
+"""Around a control token that a person typed; of the private characters, that no text should have."""
 _NO_CHAT = "this model brings no chat template; give a plain prompt instead"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTemplate:
-    """ChatML: each turn is ``<|im_start|>role\\ncontent<|im_end|>\\n``. system: the turn put in front, "" = none."""
-
-    system: str = ""
-
-    @classmethod
-    def from_jinja(cls, template: str) -> ChatTemplate | None:
-        """Read the system turn out of a ChatML template in Jinja form; None when the template is of another kind."""
-        if CHATML_START not in template or CHATML_END not in template:
-            return None
-        default = re.search(r"<\|im_start\|>system\n(.*?)<\|im_end\|>", template, re.DOTALL)
-        system = default.group(1) if default else ""
-        return cls(system="" if "{{" in system or "'" in system else system)
 
 
 class Tokenizer(ABC):
@@ -92,6 +76,7 @@ class BytePairTokenizer(Tokenizer):
         self._backend = backend
         self._chat = chat
         self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
+        self._typed = {content: self._as_text(content) for content in self._special} if chat else {}
         self._has_byte_fallback = bool(backend.model.byte_fallback)
         self._byte_of = {character: byte for byte, character in byte_characters().items()}
         self._bytes: dict[int, bytes] = dict.fromkeys(self._special.values(), b"")
@@ -111,22 +96,30 @@ class BytePairTokenizer(Tokenizer):
 
     @property
     def has_chat(self) -> bool:
-        return self._chat is not None and {CHATML_START, CHATML_END} <= self._special.keys()
+        return self._chat is not None
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
         if chat and self.has_chat:
             return self.encode_chat([("user", text)])
-        return tuple(self._backend.encode(text).ids)
+        return tuple(self._ids(text, add_special_tokens=True))
 
     def encode_chat(self, turns: Sequence[tuple[str, str]]) -> tuple[int, ...]:
-        if self._chat is None or not self.has_chat:
+        """A control token that is typed inside a turn is text like any other: nobody can end their turn with it."""
+        if self._chat is None:
             raise TokenizerError(_NO_CHAT)
-        ids: list[int] = []
-        if self._chat.system and turns[0][0] != "system":
-            ids += self._turn("system", self._chat.system)
-        for role, content in turns:
-            ids += self._turn(role, content)
-        return (*ids, self._special[CHATML_START], *self._plain("assistant\n"))
+        if not any(token in content for token in self._special for _, content in turns):
+            return tuple(self._ids(self._chat.render(turns)))
+        tokens = "|".join(map(re.escape, sorted(self._special, key=len, reverse=True)))
+        foreign = f"[{_TYPED}{_TYPED_END}]"
+        marked = [
+            (role, re.sub(tokens, rf"{_TYPED}\g<0>{_TYPED_END}", re.sub(foreign, "", text))) for role, text in turns
+        ]
+        first, *rest = re.split(f"{_TYPED}({tokens}){_TYPED_END}|{foreign}", self._chat.render(marked))
+        ids = self._ids(first)
+        for typed, text in zip(rest[::2], rest[1::2], strict=True):
+            ids += self._typed.get(typed, []) if typed else []
+            ids += self._within(text) if text else []
+        return tuple(ids)
 
     def token_bytes(self, token_id: int) -> bytes:
         found = self._bytes.get(token_id)
@@ -134,18 +127,24 @@ class BytePairTokenizer(Tokenizer):
             found = self._bytes[token_id] = self._to_bytes(self._backend.id_to_token(token_id))
         return found
 
-    def _turn(self, role: str, content: str) -> list[int]:
-        start, end = self._special[CHATML_START], self._special[CHATML_END]
-        return [start, *self._plain(f"{role}\n{content}"), end, *self._plain("\n")]
+    def _ids(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        # For one text alone the library would hold the interpreter's lock all the while, and with it the engine.
+        encodings = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        ids: list[int] = encodings[0].ids
+        return ids
 
-    def _plain(self, text: str) -> list[int]:
-        # A user who types "<|im_end|>" must not be able to end the turn: inside a turn it is text like any other.
+    def _as_text(self, token: str) -> list[int]:
+        """The ids of a control token's letters. Only while it is made: the switch is the whole tokenizer's."""
         self._backend.encode_special_tokens = True
         try:
-            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+            return self._within(token)
         finally:
             self._backend.encode_special_tokens = False
-        return ids
+
+    def _within(self, text: str) -> list[int]:
+        """The ids of a text that others come before: SentencePiece puts a space before the first of all only."""
+        before, ids = self._ids("\n"), self._ids(f"\n{text}")
+        return ids[len(before) :] if ids[: len(before)] == before else self._ids(text)
 
     def _to_bytes(self, token: str | None) -> bytes:
         if token is None:

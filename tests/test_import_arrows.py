@@ -14,8 +14,8 @@ OURS = {"scheduler", "model_runner", "experiments", "dashboard"}
 ALLOWED = {
     "scheduler": set(),
     "model_runner": {
-        "scheduler", "torch", "msgspec", "zmq", "safetensors", "tokenizers", "gguf", "numpy", "starlette", "uvicorn",
-        "prometheus_client",
+        "scheduler", "torch", "msgspec", "zmq", "safetensors", "tokenizers", "gguf", "jinja2", "numpy", "starlette",
+        "uvicorn", "prometheus_client",
     },
     "experiments": {"model_runner", "scheduler", "numpy", "pandas"},
     "dashboard": {

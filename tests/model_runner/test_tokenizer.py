@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from model_runner.errors import ModelFormatError, TokenizerError
 from model_runner.model_cache import SMOLLM2, find_file, load_packaged
-from model_runner.tokenizer import BytePairTokenizer, ChatTemplate, TokenIdTokenizer, Tokenizer
+from model_runner.tokenizer import BytePairTokenizer, TokenIdTokenizer, Tokenizer
 
 # No fractions or superscripts: the model's authors (and llama.cpp's "smollm") split them off as digits, as we do, while
 # transformers reads no digit rule out of a GGUF file. For 0 to 9 that makes no difference: no merge joins digits.
@@ -151,11 +151,6 @@ def test_a_tokenizer_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     tokenizers.Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).save(str(path))
     with pytest.raises(ModelFormatError, match=r"tokenizer\.json: model\.type is 'WordLevel'; supported: 'BPE'"):
         BytePairTokenizer.from_file(path, ())
-
-
-def test_a_template_of_another_kind_is_not_guessed() -> None:
-    assert ChatTemplate.from_jinja("{% for m in messages %}[INST]{{ m.content }}[/INST]{% endfor %}") is None
-    assert ChatTemplate.from_jinja("<|im_start|>system\nBe kind.<|im_end|>\n") == ChatTemplate("Be kind.")
 
 
 def test_without_a_tokenizer_a_prompt_is_token_ids() -> None:
