@@ -1,62 +1,81 @@
-"""The page: sidebar of controls, and one fragment that ticks four times a second."""
+"""What all pages share: the look, the engine, the language, and the way from one page to another."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
 
 from dashboard import engine, style
-from dashboard.controls import sidebar
-from dashboard.i18n import LANGUAGES, language_of, translator
-from dashboard.live import live
+from dashboard.i18n import LANGUAGES, N_, Translate
+from dashboard.pages import live
 from dashboard.settings import SettingsError
 from dashboard.views.markup import plain
+from dashboard.visit import VIEW, visit
 from scheduler import custom
 
 SIDEBAR_PX: Final = 300
 
 
-def choose_language() -> str:
-    """The language in force: chosen on the page, else asked for in the address, else the browser's."""
-    if "language" not in st.session_state:
-        st.session_state["language"] = language_of(st.query_params.get("lang") or st.context.locale)
-    chosen = st.session_state["language"]
-    return chosen if chosen in LANGUAGES else "en"
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its title in English, and what draws it, sidebar included."""
+
+    title: str
+    draw: Callable[[], None]
 
 
-def theme_name() -> str:
-    """ "dark" or "light", as the browser shows it."""
-    kind = st.context.theme.type
-    return kind if kind in ("dark", "light") else "dark"
+PAGES: Final[Mapping[str, Page]] = {"live": Page(N_("Live"), live.draw)}
+"""By the name in the address (``?view=``); the first is shown where the address names none of them.
+
+Streamlit's own navigation is not used: a widget that all pages share forgets its value there in every other run.
+"""
 
 
 def page() -> None:
-    """Draw everything once; the live part then ticks by itself."""
+    """Draw what is shared, then the page that was asked for."""
     st.set_page_config(page_title="Batchscope", page_icon="▦", layout="wide", initial_sidebar_state=SIDEBAR_PX)
-    language = choose_language()
-    t = translator(language)
-    st.html(style.sheet(theme_name()))
+    seen = visit(tuple(PAGES))
+    t = seen.t
+    st.html(style.sheet(seen.theme_name))
     custom.load_from_environment()  # again after an edit of our sources, which Streamlit re-imports
     try:
-        running = engine.shared()
+        engine.shared()
     except SettingsError as error:
         st.error(t("The engine was not started: {reason}", reason=plain(str(error))))
         return
     with st.sidebar:
+        _shared_sidebar(t)
+    PAGES[seen.view].draw()
+
+
+def _shared_sidebar(t: Translate) -> None:
+    if len(PAGES) > 1:
         st.segmented_control(
-            t("Language"),
-            list(LANGUAGES),
-            key="language",
-            format_func=lambda code: LANGUAGES[code],
+            t("Page"),
+            list(PAGES),
+            key=VIEW,
+            format_func=lambda name: t(PAGES[name].title),
             label_visibility="collapsed",
             required=True,
             width="stretch",
+            on_change=_into_the_address,
         )
-        for fault in custom.faults():
-            st.warning(t("A policy was left out: {file}: {reason}", file=plain(fault.file), reason=plain(fault.reason)))
-        sidebar(running.desk, t)
-    live(language, theme_name())
+    st.segmented_control(
+        t("Language"),
+        list(LANGUAGES),
+        key="language",
+        format_func=lambda code: LANGUAGES[code],
+        label_visibility="collapsed",
+        required=True,
+        width="stretch",
+    )
+
+
+def _into_the_address() -> None:
+    st.query_params[VIEW] = st.session_state[VIEW]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,23 @@
+"""The desk: everything about the present iteration, and the controls beside it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import engine
+from dashboard.controls import sidebar
+from dashboard.live import live
+from dashboard.views.markup import plain
+from dashboard.visit import visit
+from scheduler import custom
+
+
+def draw() -> None:
+    """Controls once; the live part then ticks by itself."""
+    seen = visit()
+    running, t = engine.shared(), seen.t
+    with st.sidebar:
+        for fault in custom.faults():
+            st.warning(t("A policy was left out: {file}: {reason}", file=plain(fault.file), reason=plain(fault.reason)))
+        sidebar(running.desk, t)
+    live(seen.language, seen.theme_name)
