@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model_runner.errors import RunnerError
+from model_runner.long_prompts import encoded, not_encodable
 from model_runner.messages import Abort, Preempt, Reply, SetPolicy, Submit
 from model_runner.outputs import Outputs, is_complete
 from model_runner.ports import CommandTarget, EngineTokenizer
@@ -85,6 +86,11 @@ class CommandHandler:
             return "prompt_text, prompt_token_ids, turns: exactly one of them must be given"
         if command.prompt_token_ids is None:
             return self._encoded(command)
+        if len(command.prompt_token_ids) >= self._max_model_len:  # before each of perhaps a million is looked at
+            return (
+                f"prompt_token_ids has {len(command.prompt_token_ids)} tokens, at most {self._max_model_len - 1} fit "
+                f"(max_model_len {self._max_model_len})"
+            )
         vocab_size = self._tokenizer.vocab_size
         for name, ids in (
             ("prompt_token_ids", command.prompt_token_ids or ()),
@@ -96,16 +102,14 @@ class CommandHandler:
         return command.prompt_token_ids or ()
 
     def _encoded(self, command: Submit) -> tuple[int, ...] | str:
-        name = "turns" if command.turns else "prompt_text"
         num_chars = len(command.prompt_text or "") + sum(len(turn.content) for turn in command.turns)
         if num_chars > MAX_PROMPT_CHARS:
+            name = "turns" if command.turns else "prompt_text"
             return f"{name}: {num_chars} characters, at most {MAX_PROMPT_CHARS} are allowed"
         try:
-            if command.turns:
-                return self._tokenizer.encode_chat([(turn.role, turn.content) for turn in command.turns])
-            return tuple(self._tokenizer.encode(command.prompt_text or "", chat=command.chat))
+            return encoded(command, self._tokenizer)
         except (RunnerError, ValueError) as error:
-            return f"{name}: not encodable ({error})"
+            return not_encodable(command, error)
 
     def abort(self, command: Abort, step_id: int) -> Reply:
         """End one request, or all; ``kind`` is the outcome's, of several "aborted" when any was."""

@@ -31,10 +31,14 @@ class Detokenizer(Protocol):
 
 
 class EngineTokenizer(Protocol):
-    """What the engine needs to know about text. Token ids are 0 .. vocab_size - 1."""
+    """What the engine needs to know about text. Token ids are 0 .. vocab_size - 1. Encoding is thread-safe.
+
+    max_chars_per_token: no token stands for more characters of a text; 0 = no bound is known.
+    """
 
     eos_token_ids: tuple[int, ...]
     vocab_size: int
+    max_chars_per_token: int
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
         """Token ids of a text; chat: as the user's turn in the model's chat template, ready for the answer."""

@@ -20,17 +20,21 @@ _FALLBACK_BYTE = re.compile("<0x([0-9A-F]{2})>")
 """A token of theirs that is a byte, for characters that are no tokens."""
 _TYPED, _TYPED_END = "\U000f0000", "\U000f0001"
 """Around a control token that a person typed; of the private characters, that no text should have."""
+_MOST_COMPOSED = 4
+"""Characters that Unicode's composition makes one of, at most: a Greek letter with three marks."""
 _NO_CHAT = "this model brings no chat template; give a plain prompt instead"
 
 
 class Tokenizer(ABC):
     """What the engine asks of any tokenizer.
 
-    vocab_size: token ids are 0 .. vocab_size - 1. eos_token_ids: tokens that end a text.
+    vocab_size: token ids are 0 .. vocab_size - 1. eos_token_ids: tokens that end a text. max_chars_per_token: no token
+    stands for more characters of a text; 0 = no bound is known. Encoding is thread-safe.
     """
 
     vocab_size: int
     eos_token_ids: tuple[int, ...]
+    max_chars_per_token: int = 0
 
     @abstractmethod
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
@@ -81,6 +85,7 @@ class BytePairTokenizer(Tokenizer):
         self._byte_of = {character: byte for byte, character in byte_characters().items()}
         self._bytes: dict[int, bytes] = dict.fromkeys(self._special.values(), b"")
         self.vocab_size = backend.get_vocab_size()
+        self.max_chars_per_token = _max_chars_per_token(backend)
         self.eos_token_ids = tuple(eos_token_ids)
 
     @classmethod
@@ -165,6 +170,7 @@ class ByteTokenizer(Tokenizer):
 
     def __init__(self) -> None:
         self.vocab_size = 258
+        self.max_chars_per_token = 1
         self.eos_token_ids = (self.END,)
 
     @property
@@ -208,6 +214,18 @@ class TokenIdTokenizer(Tokenizer):
 
     def token_bytes(self, token_id: int) -> bytes:
         return f"{token_id} ".encode()
+
+
+def _max_chars_per_token(backend: tokenizers.Tokenizer) -> int:
+    """Characters of a text that one token can stand for at most; 0 where something swallows any number of them."""
+    swallows_spaces = any(token.lstrip or token.rstrip for token in backend.get_added_tokens_decoder().values())
+    swallows_unknown = backend.model.unk_token and backend.model.fuse_unk and not backend.model.byte_fallback
+    state = backend.normalizer.__getstate__().decode() if backend.normalizer else ""
+    kinds = set(re.findall(r'"type":"(\w+)"', state))
+    if swallows_spaces or swallows_unknown or kinds - {"NFC", "Prepend", "Replace", "Sequence"}:
+        return 0
+    longest = max(map(len, backend.get_vocab()), default=0)
+    return longest * (_MOST_COMPOSED if "NFC" in kinds else 1)
 
 
 @cache

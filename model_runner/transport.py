@@ -19,6 +19,7 @@ import msgspec
 import zmq
 
 from model_runner.messages import TOPIC_SNAPSHOT, Command, EngineSnapshot, Reply
+from model_runner.waker import Waker
 
 SNAPSHOT_HWM = 256
 """Snapshots one slow reader may have in flight before PUB drops for it."""
@@ -120,6 +121,10 @@ class EngineTransport:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=encode_mapping)
         self._decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
         self.ring = SnapshotRing()
+        self._waker = Waker()
+        self._poller = zmq.Poller()
+        self._poller.register(self._router, zmq.POLLIN)
+        self._poller.register(self._waker.poll_socket, zmq.POLLIN)
         self.addresses = Addresses(
             self._bind(self._router, socket_dir / "commands"), self._bind(self._pub, socket_dir / "snapshots")
         )
@@ -134,8 +139,14 @@ class EngineTransport:
         return sock.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def wait(self, timeout_s: float) -> bool:
-        """Sleep until a command is there or ``timeout_s`` has passed; True when one is there."""
-        return bool(self._router.poll(max(0, round(timeout_s * 1000))))
+        """Sleep until a command is there, ``wake`` was called or ``timeout_s`` has passed; True but for the last."""
+        came = bool(self._poller.poll(max(0, round(timeout_s * 1000))))
+        self._waker.clear()
+        return came
+
+    def wake(self) -> None:
+        """End the present wait, or the next. May be called from any thread."""
+        self._waker.wake()
 
     def receive(self, limit: int = 256) -> list[Incoming]:
         """The commands that are there now, at most ``limit``; never waits."""
@@ -182,6 +193,7 @@ class EngineTransport:
 
     def close(self) -> None:
         """Close both sockets at once; what nobody has read by then is dropped."""
+        self._waker.close()
         self._router.close(linger=0)
         self._pub.close(linger=200)
         self._context.term()

@@ -21,6 +21,7 @@ from model_runner.engine import Engine
 from model_runner.engine_clock import EngineClock
 from model_runner.errors import ModelNotFoundError, RunnerConfigError, RunnerError
 from model_runner.lifeline import Lifeline
+from model_runner.long_prompts import LongPrompts
 from model_runner.messages import EXIT_CANNOT_START, EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.outputs import Outputs
 from model_runner.ports import EngineTokenizer, Runner
@@ -146,7 +147,8 @@ def build_engine(
     handler = CommandHandler(
         scheduler, tokenizer, outputs, max_model_len=info.max_model_len, seed=spec.config.seed, clock=clock
     )
-    engine = Engine(runner, scheduler, transport, handler=handler, outputs=outputs, info=info, clock=clock)
+    beside = LongPrompts(transport, tokenizer, info.max_model_len)
+    engine = Engine(runner, scheduler, beside, handler=handler, outputs=outputs, info=info, clock=clock)
     if policy != spec.policy:
         scheduler.set_policy(spec.policy)  # refused, which names each unknown value in the first events
     return engine

@@ -26,6 +26,7 @@ class PieceTokenizer:
         self.pieces = pieces
         self.vocab_size = len(pieces) + 256
         self.eos_token_ids = ()
+        self.max_chars_per_token = 1
 
     def encode(self, text: str, *, chat: bool = False) -> tuple[int, ...]:
         return tuple(len(self.pieces) + byte for byte in text.encode())
