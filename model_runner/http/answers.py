@@ -148,21 +148,22 @@ class Answer:
     async def _stream(self, generation: Generation, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers()})
         try:
-            for chunk in self._form.first_chunks():
-                await self._send(send, self._with_usage(chunk, generation, 0))
             await self._send_pieces(generation, send)
         except ApiError as error:
             await self._send(send, error.body)
         await self._write(send, DONE, more=False)
 
     async def _send_pieces(self, generation: Generation, send: Send) -> None:
-        last = _NOTHING
+        """What a stream begins with goes out with the first piece: clients take its time for that of a first token."""
+        last, opening = _NOTHING, self._form.first_chunks()
         async for piece in generation.pieces():
             if piece.begun_again:
                 if last.num_tokens:
                     raise ApiError(503, "another model was started, this answer cannot go on", code="model_changed")
                 continue
             last = piece
+            while opening:
+                await self._send(send, self._with_usage(opening.pop(0), generation, 0))
             await self._send(send, self._with_usage(self._form.chunk(piece), generation, piece.num_tokens))
         if self._wanted.include_usage:
             await self._send(send, self._form.usage_chunk(_usage(generation, last.num_tokens)))

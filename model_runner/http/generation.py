@@ -20,6 +20,7 @@ from model_runner.watch import News, Watch
 
 CHECK_S = 2.0
 """How often a client that waits without any news is told whether the engine still can bring some."""
+_PROMPT_FIELDS = ("prompt_text", "prompt_token_ids", "turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Generation:
         await self._news()
         first = self._pending[0]
         if first.outcome == "rejected":
-            raise _rejected(first.reason)
+            raise _rejected(first.reason, self._wanted)
         self.num_prompt_tokens = first.num_prompt_tokens
 
     async def pieces(self) -> AsyncIterator[Piece]:
@@ -115,7 +116,7 @@ class Generation:
                     yield Piece("", 0, begun_again=True)
                     continue
                 if news.outcome == "rejected":
-                    raise _rejected(news.reason)
+                    raise _rejected(news.reason, self._wanted)
                 self.num_prompt_tokens = news.num_prompt_tokens or self.num_prompt_tokens
                 text, num_tokens = text + self._searched(news, stops), news.num_tokens
                 if stops.found is not None:
@@ -169,8 +170,11 @@ class Generation:
             self._loop.call_soon_threadsafe(self._woken.set)
 
 
-def _rejected(reason: str) -> ApiError:
-    """The engine's refusal begins with the name of the field; a prompt is called by the name of its contents."""
-    field = re.match(r"[a-z_]+", reason)
+def _rejected(reason: str, wanted: Wanted) -> ApiError:
+    """The engine's refusal begins with the name of the field; it calls a prompt by what it has become on the way."""
     code = "context_length_exceeded" if "max_model_len" in reason else None
-    return ApiError(400, reason, param=field[0] if field else None, code=code)
+    field = re.match(r"[a-z_]+", reason)
+    if field is None:
+        return ApiError(400, reason, code=code)
+    name = wanted.prompt_field if field[0] in _PROMPT_FIELDS else field[0]
+    return ApiError(400, name + reason[field.end() :], param=name, code=code)

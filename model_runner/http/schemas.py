@@ -47,6 +47,8 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
     "add_generation_prompt": (True,),
     "continue_final_message": (False,),
     "skip_special_tokens": (True,),
@@ -68,6 +70,12 @@ class Wanted:
     stream: bool
     include_usage: bool
     continuous_usage: bool
+
+    @property
+    def prompt_field(self) -> str:
+        """The field of the body that the prompt came in."""
+        is_chat = not isinstance(self.prompt, str) and bool(self.prompt) and isinstance(self.prompt[0], Turn)
+        return "messages" if is_chat else "prompt"
 
 
 class _StreamOptions(msgspec.Struct, forbid_unknown_fields=True):

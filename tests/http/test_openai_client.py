@@ -117,9 +117,9 @@ def test_an_api_request_is_seen_on_the_page_with_its_priority(toy, client):
         ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),
         ({"temperature": -1}, openai.BadRequestError, "temperature"),
         ({"model": "gpt-4"}, openai.NotFoundError, "model"),
-        ({"prompt": [258]}, openai.BadRequestError, "prompt_token_ids"),
-        ({"prompt": "x" * 3000}, openai.BadRequestError, "prompt_token_ids"),
-        ({"stream": True, "prompt": "x" * 3000}, openai.BadRequestError, "prompt_token_ids"),
+        ({"prompt": [258]}, openai.BadRequestError, "prompt"),
+        ({"prompt": "x" * 3000}, openai.BadRequestError, "prompt"),
+        ({"stream": True, "prompt": "x" * 3000}, openai.BadRequestError, "prompt"),
     ],
 )
 def test_refusals_reach_the_package_as_its_own_errors(client, wrong, error, param):
@@ -131,5 +131,5 @@ def test_refusals_reach_the_package_as_its_own_errors(client, wrong, error, para
 def test_a_prompt_too_long_is_called_so(client):
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(model="toy", messages=[{"role": "user", "content": "x" * 2048}])
-    assert caught.value.code == "context_length_exceeded"
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
     assert "max_model_len 2048" in caught.value.message
