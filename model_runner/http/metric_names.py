@@ -1,7 +1,6 @@
 """Names, help texts and buckets of vLLM 0.32 (``vllm/v1/metrics/{loggers,buckets}.py``), as far as they apply here.
 
-Left out: LoRA, KV transfer, multi-modal inputs, speculative decoding, sleep states, and the sampled residency of
-blocks, which vLLM does not export by default either.
+What is left out, and why, is in ``docs/http-api.md``.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ INTER_TOKEN_LATENCY_BUCKETS = (
 )  # fmt: skip
 ITERATION_TOKENS_BUCKETS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 NUM_PREEMPTIONS_BUCKETS = (1, 2, 3, 4, 5, 10, 20)
+PARAMS_N_BUCKETS = (1, 2, 5, 10, 20)
 
 
 def request_tokens_buckets(max_model_len: int) -> tuple[int, ...]:
@@ -46,6 +46,7 @@ COUNTERS = {
 TOKEN_HISTOGRAMS = {
     "vllm:request_prompt_tokens": "Number of prefill tokens processed.",
     "vllm:request_generation_tokens": "Number of generation tokens processed.",
+    "vllm:request_max_num_generation_tokens": "Histogram of maximum number of requested generation tokens.",
     "vllm:request_prefill_kv_computed_tokens": (
         "Histogram of new KV tokens computed during prefill (excluding cached tokens)."
     ),
@@ -76,6 +77,7 @@ HISTOGRAMS = {
     "vllm:request_decode_time_seconds": (
         "Histogram of time spent in DECODE phase for request.", REQUEST_LATENCY_BUCKETS,
     ),
+    "vllm:request_params_n": ("Histogram of the n request parameter.", PARAMS_N_BUCKETS),
     "vllm:request_num_preemptions": (
         "Histogram of the number of times a request was preempted.", NUM_PREEMPTIONS_BUCKETS,
     ),

@@ -166,8 +166,9 @@ class Metrics:
     def _observe_finished(self, families: Families, record: RequestRecord) -> None:
         prompt, output = record.num_prompt_tokens, record.num_output_tokens
         values: dict[str, float] = dict(
-            zip(TOKEN_HISTOGRAMS, (prompt, output, max(0, prompt - record.num_cached_tokens)), strict=True)
+            zip(TOKEN_HISTOGRAMS, (prompt, output, output, max(0, prompt - record.num_cached_tokens)), strict=True)
         )
+        values["vllm:request_params_n"] = 1
         values["vllm:request_num_preemptions"] = record.num_preemptions
         values["vllm:e2e_request_latency_seconds"] = record.end_time - record.arrival_time
         scheduled, first, last = record.first_scheduled_time, record.first_token_time, record.last_token_time

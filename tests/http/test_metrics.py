@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,38 +22,13 @@ from scheduler import SamplingParams, SchedulerPolicy
 from tests.http.serving import ScriptedClient, post, serving, wait_until, writing
 from tests.process.fakes import Bench
 
-VLLM_HISTOGRAMS = {
-    "vllm:time_to_first_token_seconds": (
-        "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0 160.0 640.0 2560.0"
-    ),
-    "vllm:inter_token_latency_seconds": (
-        "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 5.0 7.5 10.0 20.0 40.0 80.0"
-    ),
-    "vllm:e2e_request_latency_seconds": (
-        "0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 1920.0 7680.0"
-    ),
-    "vllm:iteration_tokens_total": "1.0 8.0 16.0 32.0 64.0 128.0 256.0 512.0 1024.0 2048.0 4096.0 8192.0 16384.0",
-    "vllm:request_num_preemptions": "1.0 2.0 3.0 4.0 5.0 10.0 20.0",
-    "vllm:request_prompt_tokens": "1.0 2.0 5.0 10.0 20.0 50.0 100.0 200.0",
-}
-"""Bounds as vLLM 0.32 prints them, with max_model_len 200."""
-SAME_BUCKETS = {
-    "vllm:request_time_per_output_token_seconds": "vllm:inter_token_latency_seconds",
-    "vllm:request_queue_time_seconds": "vllm:e2e_request_latency_seconds",
-    "vllm:request_prefill_time_seconds": "vllm:e2e_request_latency_seconds",
-    "vllm:request_decode_time_seconds": "vllm:e2e_request_latency_seconds",
-    "vllm:request_inference_time_seconds": "vllm:e2e_request_latency_seconds",
-    "vllm:request_generation_tokens": "vllm:request_prompt_tokens",
-    "vllm:request_prefill_kv_computed_tokens": "vllm:request_prompt_tokens",
-}
-VLLM_COUNTERS = {
-    "vllm:num_preemptions", "vllm:prompt_tokens", "vllm:generation_tokens", "vllm:prefix_cache_queries",
-    "vllm:prefix_cache_hits", "vllm:request_success", "vllm:admission_rejections",
-}  # fmt: skip
-VLLM_GAUGES = {
-    "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason",
-    "vllm:kv_cache_usage_perc", "vllm:cache_config_info",
-}  # fmt: skip
+HERE = Path(__file__).parent
+VLLM = json.loads((HERE / "vllm_metrics.json").read_text(encoding="utf-8"))
+LEFT_OUT = set(
+    re.findall("vllm:[a-z_]+", (HERE.parents[1] / "docs" / "http-api.md").read_text().partition("- Left out, for")[2])
+) - {"vllm:prefix_cache_hits"}
+OWN_WORDS = {"vllm:num_requests_waiting_by_reason"}
+"""vLLM's reasons to defer are not those that there are here."""
 
 
 def parsed(page: bytes) -> dict[str, dict[tuple[str, ...], float]]:
@@ -100,22 +82,26 @@ def test_before_the_first_snapshot_there_is_an_empty_page():
     assert Metrics().page(ScriptedClient()) == b""
 
 
-def test_names_kinds_and_buckets_are_vllms(crowded):
+def test_names_kinds_labels_and_help_texts_are_vllms_and_what_is_left_out_is_documented(crowded):
     _, page = counted(crowded.published)
-    kinds: dict[str, set[str]] = {}
-    bounds: dict[str, list[str]] = {}
-    for family in text_string_to_metric_families(page.decode()):
-        assert family.documentation
-        if not family.name.endswith("_created"):
-            kinds.setdefault(family.type, set()).add(family.name)
+    found = {f.name: f for f in text_string_to_metric_families(page.decode()) if not f.name.endswith("_created")}
+    assert found.keys() | LEFT_OUT == VLLM["families"].keys()
+    assert not found.keys() & LEFT_OUT
+    for name, family in found.items():
+        theirs = VLLM["families"][name]
+        assert family.type == theirs["kind"], name
+        assert name in OWN_WORDS or family.documentation == theirs["help"], name
         for sample in family.samples:
-            if sample.name.endswith("_bucket"):
-                bounds.setdefault(family.name, []).append(sample.labels["le"])
-    assert kinds["counter"] == VLLM_COUNTERS
-    assert kinds["gauge"] == VLLM_GAUGES
-    assert kinds["histogram"] == VLLM_HISTOGRAMS.keys() | SAME_BUCKETS.keys() == bounds.keys()
-    for name, found in bounds.items():
-        assert " ".join(found) == VLLM_HISTOGRAMS[SAME_BUCKETS.get(name, name)] + " +Inf", name
+            if theirs["labels"] is not None:
+                assert sorted(sample.labels.keys() - {"le"}) == sorted(theirs["labels"]), name
+
+
+def test_buckets_are_vllms(crowded):
+    _, page = counted(crowded.published)
+    for family in text_string_to_metric_families(page.decode()):
+        bounds = [float(s.labels["le"]) for s in family.samples if s.name.endswith("_bucket")]
+        if family.type == "histogram":
+            assert bounds == [*VLLM["buckets"][VLLM["families"][family.name]["buckets"]], float("inf")], family.name
 
 
 def test_r16_counters_are_what_the_snapshots_add_up_to(crowded):
@@ -211,6 +197,32 @@ def test_gauges_tell_the_present_and_split_those_who_wait():
     page = metrics.page(client)
     assert (value(page, "vllm:num_requests_running"), value(page, "vllm:num_requests_waiting")) == (0, 4)
     assert value(page, "vllm:kv_cache_usage_perc") == 0
+
+
+def test_no_counter_goes_down_when_the_worker_is_killed_and_every_token_is_counted_once():
+    others = {child.pid for child in psutil.Process().children()}
+    asked = {"prompt": "abc", "max_tokens": 80, "stream": True}
+    with writing([b"a"], step_s=0.01) as client, serving(client) as url:
+        (worker,) = {child.pid for child in psutil.Process().children()} - others
+        pages: list[bytes] = []
+        with httpx.stream("POST", f"{url}/v1/completions", json=asked, timeout=60) as response:
+            for number, line in enumerate(response.iter_lines()):
+                if number % 10 == 0 and (page := httpx.get(f"{url}/metrics").content):
+                    pages.append(page)
+                if number == 40:
+                    os.kill(worker, signal.SIGKILL)
+                assert '"error"' not in line
+        pages.append(httpx.get(f"{url}/metrics").content)
+        assert client.requests()[-1].num_restarts == 1
+    assert len(pages) > 5
+    for earlier, later in pairwise(map(parsed, pages)):
+        for name, samples in earlier.items():
+            if name.endswith(("_total", "_count", "_sum", "_bucket")):
+                assert all(later[name][labels] >= number for labels, number in samples.items()), name
+    for name, number in (("generation_tokens_total", 80), ("time_to_first_token_seconds_count", 1)):
+        assert value(pages[-1], f"vllm:{name}") == number
+    assert value(pages[-1], "vllm:prompt_tokens_total") == 3
+    assert value(pages[-1], "vllm:request_success_total", "length") == 1
 
 
 def test_refusals_of_a_full_queue_are_counted(crowded):
