@@ -1,0 +1,35 @@
+"""A million steps of the whole engine: memory stands still and no step costs more than the first ones did."""
+
+from __future__ import annotations
+
+import pytest
+from endurance import Sample, cpu_ms_a_step, samples, slope
+
+pytestmark = [pytest.mark.process, pytest.mark.soak, pytest.mark.timeout(0)]
+
+STEPS, EVERY = 1_000_000, 5_000
+WARM_UP = 200_000
+"""Steps until everything bounded is full: the ids of 10,000 ended requests, texts, history, rings."""
+MB_AN_HOUR = 1.0
+NOISE = 1.10
+"""What the clock of a busy machine may differ by between two tenths of the run."""
+
+
+def test_a_million_steps_leave_memory_flat_and_the_last_cost_what_the_first_did() -> None:
+    taken: list[Sample] = []
+    for sample in samples(STEPS, EVERY):
+        print(
+            f"step {sample.step} hours {sample.hours:.4f} worker {sample.worker_mb:.2f} MB "
+            f"client {sample.client_mb:.2f} MB cpu {sample.cpu_s:.1f} s",
+            flush=True,
+        )
+        taken.append(sample)
+    warm = [sample for sample in taken if sample.step >= WARM_UP]
+    worker = slope([(sample.hours, sample.worker_mb) for sample in warm])
+    client = slope([(sample.hours, sample.client_mb) for sample in warm])
+    tenth = len(taken) // 10
+    first, last = cpu_ms_a_step(warm[:tenth]), cpu_ms_a_step(warm[-tenth:])
+    print(f"worker {worker:.3f} MB/h, client {client:.3f} MB/h, CPU ms a step {first:.3f} then {last:.3f}")
+    assert worker < MB_AN_HOUR
+    assert client < MB_AN_HOUR
+    assert last < first * NOISE
