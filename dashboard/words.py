@@ -220,7 +220,8 @@ ENGINE_MESSAGES: Final = (
     N_("writing the converted model"),
     N_("converted"),
     N_("{reason}; {n} requests go on with the next"),
-    N_("no snapshot for {seconds} s: the step after {step} is still running"),
+    N_("no snapshot for {seconds} s, the last is of iteration {step}"),
+    N_("the iteration after {step} has been computed for {seconds} s"),
     N_("no token computed for {seconds} s. {account}"),
 )
 """What the runner says about itself, as templates; anything else is shown as it came."""

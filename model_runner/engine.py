@@ -95,15 +95,17 @@ class Engine:
         started = self._monotonic()
         changed = self._drain()
         gate = Gate.HELD if self._error or self._stopping else self._gate.ask()
+        phase = "failed" if self._error else self._gate.phase(gate)
         if gate is Gate.RUN:
             self._clock.release()
+            if phase != self._phase:
+                self._publish_state(phase)  # the step may take long, and its readers shall know that it is under way
             self._iterate(started)
             return
         if gate is Gate.IDLE:
             self._clock.release()
         else:
             self._clock.hold()
-        phase = "failed" if self._error else self._gate.phase(gate)
         now = self._monotonic()
         if changed or phase != self._phase or now - self._published_at >= HEARTBEAT_S:
             if now - self._published_at >= HEARTBEAT_S:

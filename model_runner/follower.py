@@ -129,4 +129,4 @@ class Follower:
         latest = self._history.latest
         if not self.is_live or latest is None:
             return None
-        return live_phase(latest, self._stall.verdict(now), self._restart_text)
+        return live_phase(latest, self._stall.verdict(now), self._stall.long_step(now), self._restart_text)

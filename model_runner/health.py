@@ -7,7 +7,8 @@ from model_runner.views import ClientPhase
 from scheduler import StepSnapshot
 
 STALL_S = 2.0
-"""Engine time with work and without a computed token, or seconds without a snapshot, after which it is stalled."""
+"""Engine time with work and without a computed token, or seconds without a snapshot though no step is under way, after
+which it is stalled; seconds after which a step is called long."""
 
 
 class StallWatch:
@@ -43,8 +44,8 @@ class StallWatch:
         if snapshot is None or self._heard_at is None:
             return ""
         silent_s = now - self._heard_at
-        if silent_s > STALL_S:
-            return f"no snapshot for {silent_s:.1f} s: the step after {snapshot.step.step_id:,} is still running"
+        if silent_s > STALL_S and snapshot.phase != "running":
+            return f"no snapshot for {silent_s:.1f} s, the last is of iteration {snapshot.step.step_id:,}"
         if snapshot.phase in ("paused", "failed", "loading", "stopping"):
             return ""
         stuck_s = snapshot.engine_time - self._progress_at
@@ -52,11 +53,29 @@ class StallWatch:
             return ""
         return f"no token computed for {stuck_s:.1f} s. {pool_equation(snapshot.step)}"
 
+    def long_step(self, now: float) -> str:
+        """What to say of a step that takes long, "" when none does.
 
-def live_phase(latest: EngineSnapshot, stalled: str, restarting: str) -> tuple[ClientPhase, str]:
-    """Phase and message of an engine that is live. stalled: the watch's verdict. restarting: message of a restart."""
+        An engine that runs says so before its first step and after each, so what follows its silence is a step; that
+        its process lives is known from the beats.
+        """
+        if self._snapshot is None or self._heard_at is None or self._snapshot.phase != "running":
+            return ""
+        silent_s = now - self._heard_at
+        if silent_s <= STALL_S:
+            return ""
+        return f"the iteration after {self._snapshot.step.step_id:,} has been computed for {silent_s:.1f} s"
+
+
+def live_phase(latest: EngineSnapshot, stalled: str, long_step: str, restarting: str) -> tuple[ClientPhase, str]:
+    """Phase and message of an engine that is live.
+
+    stalled: the watch's verdict. long_step: what it says of a long step. restarting: message of a restart.
+    """
     if latest.phase == "failed":
         return "failed", latest.error
+    if long_step:
+        return "computing", long_step
     if stalled and latest.step.policy.admission_paused and not len(latest.step.running):
         return "paused", f"the policy admits nobody (admission_paused). {stalled}"
     if stalled:

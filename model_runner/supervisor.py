@@ -26,8 +26,9 @@ from model_runner.journal import Journal
 from model_runner.link import SchemaError
 from model_runner.messages import EXIT_CANNOT_START, Command, EngineSnapshot, Reply, SetPolicy, Shutdown
 from model_runner.restarts import MAX_START_FAILURES, StartLuck
+from model_runner.situation import Situation
 from model_runner.traffic import TrafficClock, TrafficSource
-from model_runner.views import ClientPhase, ClientState
+from model_runner.views import ClientState
 from model_runner.vital_signs import VitalSigns
 from model_runner.waker import Waker
 from model_runner.worker_process import DEFAULT_COMMAND, WorkerProcess
@@ -63,15 +64,10 @@ class Supervisor:
         self._talk: Conversation | None = None
         self._follower = Follower(history, journal, policy)
         self._run_numbers = itertools.count(1)
-        self._base: ClientPhase = "starting"
-        self._message = ""
-        self._detail: tuple[str, ...] = ()
-        self._restarts = 0
-        self._restart_text = ""
+        self._situation = Situation()
         self._start_at: float | None = None
         self._luck = StartLuck()
         self._vital_signs = VitalSigns(time.monotonic())
-        self._state = ClientState("starting", time.time(), None, "", None, 0)
         self._thread = threading.Thread(target=self._run, name="runner-client", daemon=True)
 
     # Any thread
@@ -96,7 +92,7 @@ class Supervisor:
     def state(self) -> ClientState:
         """How things are now."""
         heard_at = self._follower.heard_at
-        return replace(self._state, age_s=None if heard_at is None else max(0.0, time.monotonic() - heard_at))
+        return replace(self._situation.state, age_s=None if heard_at is None else max(0.0, time.monotonic() - heard_at))
 
     @property
     def policy(self) -> SchedulerPolicy:
@@ -141,10 +137,10 @@ class Supervisor:
         try:
             while not self._closing:
                 self._turn()
-            self._base, self._message = "stopped", ""
+            self._situation.stopped()
         except Exception as error:
             _log.exception("the runner's client failed")
-            self._base, self._message = "failed", f"client error: {type(error).__name__}: {error}"
+            self._situation.failed(f"client error: {type(error).__name__}: {error}")
         finally:
             self._drop_worker(END_TIMEOUT_S)
             self._refuse_inbox("the client is closed")
@@ -159,7 +155,7 @@ class Supervisor:
             self._start_worker()
         if self._worker is not None and self._talk is None and self._worker.hello is not None:
             self._talk = Conversation(self._worker.hello)
-            self._base = "restarting" if self._restart_text else "loading"
+            self._situation.listens()
         self._wait()
         if self._talk is not None:
             self._read(self._talk)
@@ -186,7 +182,7 @@ class Supervisor:
                 self._answer(*item)
 
     def _answer(self, command: Command, future: Future[Reply]) -> None:
-        reason = f"the engine is {self._state.phase}"
+        reason = f"the engine is {self._situation.state.phase}"
         if self._talk is not None and self.is_live:
             if self._talk.send(command, future):
                 return
@@ -196,7 +192,7 @@ class Supervisor:
     def _start_worker(self) -> None:
         run_id = f"run-{next(self._run_numbers)}-{int(time.time() * 1000):x}"
         self._start_at = None
-        self._follower.begin_run(self._restart_text)
+        self._follower.begin_run(self._situation.restart_text)
         self._follower.policy = policy = self._take_next_policy() or self._follower.policy
         try:
             self._worker = WorkerProcess(run_id, self._config, policy, self._waker.wake, self._command)
@@ -212,9 +208,8 @@ class Supervisor:
         self._follower.take(heard)
         if self._follower.works:
             self._luck.works()
-        if self.is_live and (self._restart_text or self._detail or self._message):
-            self._message, self._restart_text, self._detail = "", "", ()
         if self.is_live:
+            self._situation.became_live()
             talk.ask_again()
 
     def _check_health(self, worker: WorkerProcess, now: float) -> None:
@@ -231,22 +226,20 @@ class Supervisor:
         hopeless = not self.is_live and worker.returncode == EXIT_CANNOT_START
         self._luck.died(now)
         self._drop_worker(0.0)
-        self._detail = worker.stderr_tail
-        last = self._detail[-1] if self._detail else ""
+        last = self._situation.keep(worker.stderr_tail)
         if hopeless:
             self._give_up(last or reason)
             return
         if self._luck.is_out:
             self._give_up(f"{reason}, {MAX_START_FAILURES} times in a row: {last}")
             return
-        self._restarts += 1
-        self._base = "down"
-        self._restart_text = self._message = f"{reason}; {self._journal.num_unfinished} requests go on with the next"
+        self._situation.died(reason, self._journal.num_unfinished)
         self._start_at = now + self._luck.pause_s(now)
 
     def _give_up(self, message: str) -> None:
         self._drop_worker(0.0)
-        self._base, self._message, self._start_at = "failed", message, None
+        self._situation.failed(message)
+        self._start_at = None
 
     def _restart_worker(self, config: RunnerConfig) -> None:
         had_one = self._worker is not None or self._follower.heard_at is not None
@@ -256,9 +249,7 @@ class Supervisor:
         self._drop_worker(END_TIMEOUT_S)
         self._config = config
         self._luck.works()
-        self._detail = ()
-        self._restart_text = "restarted with another configuration" if had_one else ""
-        self._base, self._message = ("restarting" if had_one else "starting"), self._restart_text
+        self._situation.restart_wanted(had_one=had_one)
         self._start_at = time.monotonic()
         self._refresh_state(self._start_at)
 
@@ -302,11 +293,4 @@ class Supervisor:
             self._journal.sent(submit.request_id)
 
     def _refresh_state(self, now: float) -> None:
-        phase, message = self._follower.phase(now) or (self._base, self._message)
-        old = self._state
-        since = old.since if old.phase == phase else time.time()
-        told = self._worker.progress if self._worker is not None and not self.is_live else None
-        if told is not None and phase == "loading":
-            message = told.message
-        progress = None if told is None else told.fraction
-        self._state = ClientState(phase, since, None, message, progress, self._restarts, self._detail)
+        self._situation.refresh(self._follower.phase(now), None if self._worker is None else self._worker.progress)

@@ -8,7 +8,17 @@ from typing import Literal
 from scheduler import RequestRecord
 
 ClientPhase = Literal[
-    "starting", "loading", "running", "idle", "paused", "stalled", "down", "restarting", "failed", "stopped"
+    "starting",
+    "loading",
+    "running",
+    "computing",
+    "idle",
+    "paused",
+    "stalled",
+    "down",
+    "restarting",
+    "failed",
+    "stopped",
 ]
 MarkKind = Literal["policy", "traffic", "restart", "gap"]
 

@@ -30,6 +30,7 @@ PILLS: Final = {
     "starting": Pill("◔", N_("STARTING"), "wait"),
     "loading": Pill("◔", N_("LOADING"), "wait"),
     "running": Pill("●", N_("LIVE"), "live"),
+    "computing": Pill("◕", N_("COMPUTING"), "wait"),
     "idle": Pill("○", N_("IDLE"), "live"),
     "paused": Pill("❚❚", N_("PAUSED"), "held"),
     "stalled": Pill("◷", N_("STALLED"), "bad"),
@@ -38,11 +39,11 @@ PILLS: Final = {
     "failed": Pill("✕", N_("FAILED"), "bad"),
     "stopped": Pill("■", N_("STOPPED"), "bad"),
 }
-FROZEN: Final = frozenset({"stalled", "down", "restarting", "failed", "stopped", "starting", "loading"})
+FROZEN: Final = frozenset({"computing", "stalled", "down", "restarting", "failed", "stopped", "starting", "loading"})
 """Phases in which the picture is the past."""
 
 
-TOLD: Final = frozenset({"stalled", "down", "restarting", "failed", "stopped"})
+TOLD: Final = frozenset({"computing", "stalled", "down", "restarting", "failed", "stopped"})
 """Phases whose message is told in a notice, and nowhere else."""
 
 
@@ -57,7 +58,7 @@ def pill(state: ClientState, t: Translate) -> str:
     word = t(look.word)
     if is_frozen(state) and state.phase in ("running", "idle", "paused"):
         look, word = PILLS["stalled"], t("STALE")
-    if state.phase == "loading" and state.progress is not None:
+    if state.phase in ("loading", "restarting") and state.progress is not None:
         word += f" {state.progress:.0%}"
     elif is_frozen(state) and state.age_s is not None:
         word += f" {state.age_s:.1f} s"
@@ -129,6 +130,7 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
         text = {
             "failed": N_("The engine cannot run. Change what is wrong, then restart it from the sidebar."),
             "down": N_("The engine has died. A new one is being started; no request is lost."),
+            "computing": N_("A long iteration is being computed. The picture below is that of the iteration before."),
             "stalled": N_("The engine does not answer. The picture below is the last one it sent."),
             "restarting": N_("A new engine is being started; no request is lost. The picture below is the past."),
             "stopped": N_("The engine has been stopped."),
@@ -136,7 +138,8 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
         said = f" {esc(engine_words(state.message, t))}" if state.message else ""
         detail = [line for line in dict.fromkeys(state.detail[-4:]) if not state.message or line not in state.message]
         more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in detail)
-        lines.append(f'<div class="bs-notice bs-bad" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>')
+        tone = "" if state.phase == "computing" else " bs-bad"
+        lines.append(f'<div class="bs-notice{tone}" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>')
     if snapshot is not None and snapshot.info.is_toy:
         words = t(
             "Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:"

@@ -25,7 +25,7 @@ from model_runner.http.metrics import LIVE_PHASES, Metrics
 from model_runner.http.schemas import Wanted
 from model_runner.http.settings import ApiSettings
 
-HEALTHY_PHASES = ("running", "idle", "paused")
+HEALTHY_PHASES = ("running", "computing", "idle", "paused")
 METHODS = {"/v1/models": "GET", "/v1/completions": "POST", "/v1/chat/completions": "POST"}
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 RECENT_STEPS = 200

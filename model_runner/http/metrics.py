@@ -26,7 +26,7 @@ from model_runner.messages import EngineInfo, EngineSnapshot
 from scheduler import RequestRecord, Totals
 
 ENGINE: Final = "0"
-LIVE_PHASES: Final = ("running", "idle", "paused", "stalled")
+LIVE_PHASES: Final = ("running", "computing", "idle", "paused", "stalled")
 _DEFERRED: Final = ("admission_paused", "static_batch_running")
 """Reasons to wait that come from the policy and hold for the whole queue; all others are for want of room."""
 _TOTALS: Final = {

@@ -268,7 +268,7 @@ def test_a_running_request_is_evicted_by_hand_and_comes_back(client):
     ("phase", "words"),
     [
         ("down", "no request is lost"), ("failed", "cannot run"), ("stalled", "does not answer"),
-        ("restarting", "new engine is being started"),
+        ("restarting", "new engine is being started"), ("computing", "A long iteration is being computed"),
     ],
 )  # fmt: skip
 def test_a_state_of_trouble_says_so_and_takes_the_colour_away(client, phase, words):

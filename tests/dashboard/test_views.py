@@ -36,7 +36,8 @@ def state(phase: str, age: float | None = 0.1, progress: float | None = None, me
 @pytest.mark.parametrize(
     ("phase", "word"),
     [
-        ("running", "LIVE"), ("idle", "IDLE"), ("paused", "PAUSED"), ("stalled", "STALLED"), ("down", "ENGINE DOWN"),
+        ("running", "LIVE"), ("computing", "COMPUTING"), ("idle", "IDLE"), ("paused", "PAUSED"), ("stalled", "STALLED"),
+        ("down", "ENGINE DOWN"),
         ("restarting", "RESTARTING"), ("failed", "FAILED"), ("starting", "STARTING"), ("stopped", "STOPPED"),
     ],
 )  # fmt: skip

@@ -354,6 +354,7 @@ def test_nothing_of_an_unforeseen_error_is_shown():
     [
         ("idle", 200),
         ("running", 200),
+        ("computing", 200),
         ("paused", 200),
         ("loading", 503),
         ("down", 503),

@@ -31,11 +31,13 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill -9. down_s, live_s: seconds until the state showed it, and until an engine was live again."""
+    """One kill -9. down_s, live_s: seconds until the state showed it, and until an engine was live again; 0 = not
+    waited for. cpu_s: of the next worker until then, which a busy machine does not change much."""
 
     moment: str
     down_s: float
-    live_s: float
+    live_s: float = 0.0
+    cpu_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -164,9 +166,12 @@ class Ordeal:
         wait_until(lambda: self._client.state.restarts > before, what="the death is noticed")
         down_s = time.monotonic() - killed
         assert self._client.state.phase in ("down", "restarting")
-        if not followed:
-            self._until(self._has_another(pid), "live again")
-        return Kill(moment, down_s, 0.0 if followed else time.monotonic() - killed)
+        if followed:
+            return Kill(moment, down_s)
+        self._until(self._has_another(pid), "live again")
+        live_s = time.monotonic() - killed
+        times = psutil.Process(workers()[0]).cpu_times()
+        return Kill(moment, down_s, live_s, times.user + times.system)
 
     def _has_another(self, pid: int) -> Callable[[], bool]:
         def is_live() -> bool:
@@ -174,7 +179,7 @@ class Ordeal:
             return (
                 latest is not None
                 and latest.info.pid != pid
-                and self._client.state.phase in ("running", "idle", "paused", "stalled")
+                and self._client.state.phase in ("running", "idle", "computing", "paused")
             )
 
         return is_live

@@ -39,14 +39,17 @@ def survive(config: RunnerConfig, asked: list[Asked], moments: list[str], seed: 
         ordeal = Ordeal(client, asked, expected, unfinished=12, seed=seed)
         kills = []
         for kill in ordeal.kills(moments):
-            print(f"{kill.moment}: down shown after {kill.down_s:.3f} s, live after {kill.live_s:.2f} s", flush=True)
+            print(
+                f"{kill.moment}: down {kill.down_s:.3f} s, live after {kill.live_s:.2f} s (CPU {kill.cpu_s:.2f})",
+                flush=True,
+            )
             kills.append(kill)
         ordeal.finish()
         print(f"{len(kills)} kills, {ordeal.num_done} requests, {ordeal.num_restarted} over a restart", flush=True)
         assert client.state.restarts == len(kills)
         assert ordeal.num_restarted >= len(set(moments))
     assert max(kill.down_s for kill in kills) < DOWN_S
-    assert max(kill.live_s for kill in kills) < LIVE_S
+    assert max(kill.cpu_s for kill in kills) < LIVE_S
     return kills
 
 
@@ -62,6 +65,7 @@ def test_kill_9_fifty_times_at_random_moments_under_load() -> None:
     rng.shuffle(moments)
     kills = survive(TOY, requests(rng, 40, (20, 200), seeded=15), moments, seed=2)
     assert len(kills) == 50
+    assert max(kill.live_s for kill in kills) < LIVE_S
 
 
 @pytest.mark.soak
@@ -72,3 +76,4 @@ def test_kill_9_of_the_real_model_under_load() -> None:
     rng.shuffle(moments)
     kills = survive(SMOLLM, requests(rng, 12, (10, 40), seeded=4), moments, seed=3)
     assert len(kills) == 10
+    assert max(kill.live_s for kill in kills) < LIVE_S

@@ -9,7 +9,8 @@ from helpers import length
 from model_runner.health import StallWatch
 from model_runner.history import History
 from model_runner.journal import Journal
-from model_runner.messages import Abort, Reply, Submit
+from model_runner.messages import Abort, LoadProgress, Reply, Submit
+from model_runner.situation import Situation
 from scheduler import SchedulerPolicy
 
 
@@ -42,7 +43,8 @@ def test_requests_of_another_model_start_again_and_those_of_the_same_go_on():
     journal.sent(outcome.request_id)
     assert journal.unsent("a", 10) == []
     journal.answered(outcome.request_id, Reply(1, True, 1, prompt_token_ids=(7, 8)))
-    step = msgspec.structs.replace(snapshots()[0], text_deltas={outcome.request_id: "x"})
+    first_step = next(s for s in snapshots() if not s.heartbeat)
+    step = msgspec.structs.replace(first_step, text_deltas={outcome.request_id: "x"})
     journal.apply(step)
     assert journal.worker_lost() == 1
     (same,) = journal.unsent("a", 10)
@@ -108,3 +110,35 @@ def test_r17_a_missing_heartbeat_is_a_stall_and_a_pause_is_none():
     assert "no snapshot for" in watch.verdict(bench.now.seconds + 3.0)
     bench, watch = stuck(SchedulerPolicy())
     assert watch.verdict(bench.now.seconds) == ""
+
+
+def test_a_step_that_takes_long_is_no_stall_and_the_engine_says_before_it_that_it_runs():
+    bench, watch = Bench(), StallWatch()
+    bench.turns(1)
+    bench.transport.send(Submit(1, "r1", length(5), prompt_token_ids=(1, 2, 3)))
+    bench.turns(1)
+    before, after = bench.published[-2:]
+    assert (before.heartbeat, before.phase, before.step.num_waiting) == (True, "running", 1)
+    assert not after.heartbeat
+    watch.observe(before, 10.0)
+    assert (watch.verdict(11.0), watch.long_step(11.0)) == ("", "")
+    assert (watch.verdict(13.0), watch.long_step(13.0)) == ("", "the iteration after 0 has been computed for 3.0 s")
+    watch.observe(after, 13.0)
+    assert watch.long_step(13.0) == ""
+
+
+def test_of_a_dead_workers_lines_only_those_are_kept_that_may_explain_its_end():
+    situation = Situation()
+    warning = "WARNING scheduler.custom: rule.py was not loaded: no name"
+    assert situation.keep([warning]) == ""
+    situation.died("the worker was killed by SIGKILL", 3)
+    situation.refresh(None, None)
+    assert (situation.state.phase, situation.state.detail) == ("down", ())
+    assert situation.state.message == "the worker was killed by SIGKILL; 3 requests go on with the next"
+    assert situation.keep([warning, "MemoryError: no room"]) == "MemoryError: no room"
+    situation.listens()
+    situation.refresh(None, LoadProgress("run-2", "load", 0.5, "layer 3"))
+    assert (situation.state.phase, situation.state.progress) == ("restarting", 0.5)
+    assert "3 requests go on" in situation.state.message
+    situation.refresh(("idle", ""), LoadProgress("run-2", "load", 0.5, "layer 3"))
+    assert (situation.state.phase, situation.state.progress) == ("idle", None)

@@ -138,6 +138,20 @@ def test_a_config_that_cannot_be_met_fails_with_its_reason_and_a_right_one_start
         live(client)
 
 
+def test_while_a_first_step_takes_long_the_state_says_so_and_calls_nothing_stale():
+    with fake_client("--step-s", "3") as client:
+        live(client)
+        request_id = client.submit((1, 2, 3), length(1)).request_id
+        old = []
+        while not client.request(request_id).outcome:
+            state = client.state
+            if state.age_s > 2.2:
+                old.append((state.phase, state.message))
+            time.sleep(0.01)
+        assert {phase for phase, _ in old} == {"computing"}
+        assert all("the iteration after 0 has been computed for " in message for _, message in old)
+
+
 def test_load_progress_is_shown():
     with fake_client("--hang-load") as client:
         wait_until(lambda: client.state.phase == "loading" and client.state.progress == 0.5)
