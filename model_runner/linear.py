@@ -67,6 +67,16 @@ class PackedLinear(Linear):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _PACK_ROWS)
         self._product: Any = torch.ops.mkldnn._linear_pointwise.default
 
+    @property
+    def address(self) -> int:
+        """Where the packed weight lies in memory."""
+        return int(torch.ops.mkldnn.data_ptr(self._packed))
+
+    @property
+    def num_packed_bytes(self) -> int:
+        """Size of the packed weight, what the layout adds included."""
+        return int(torch.ops.mkldnn._nbytes(self._packed))
+
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self._product(x, self._packed, self._bias, "none", [], "")
         return y

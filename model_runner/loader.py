@@ -117,7 +117,10 @@ class SafetensorsWeights:
 
     def __call__(self, name: str, /) -> torch.Tensor:
         path = self._file_of[name]
-        tensor: torch.Tensor = self._handle(path).get_tensor(name)
+        # Opened anew and copied: tensors of an open file are views of its mapping, which would stay in memory beside
+        # what is made from them, and a file that somebody cuts short later would kill the process.
+        with open_safetensors(path) as file:
+            tensor: torch.Tensor = file.get_tensor(name).clone()
         if not tensor.is_floating_point():
             raise ModelFormatError(f"{path}: tensor {name!r} is {tensor.dtype}; it must be a floating-point type")
         return tensor

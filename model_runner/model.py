@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import embedding, pad, rms_norm, silu
+from torch.nn.functional import pad, rms_norm, silu
 
 from model_runner.attention import Attention, AttentionPlan, AttentionShape, MakePlan, warm_up_decode
+from model_runner.embedding_table import EmbeddingTable
 from model_runner.inputs import StepInputs
 from model_runner.kv_cache import CacheWrite, KVCache
-from model_runner.linear import Linear, LinearFactory, PlainLinear
+from model_runner.linear import Linear, LinearFactory
 from model_runner.loader import Progress, WeightSource
 from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name, tensor_shapes
 from model_runner.rotary import RotaryTable, Rotation
@@ -57,13 +58,14 @@ class LlamaModel:
         self._device, self._dtype = device, dtype
         self._group = config.num_attention_heads // config.num_key_value_heads
         self._linear = LinearFactory(device, dtype)
-        self._embedding = weights(EMBEDDING).to(device, dtype)
         self._layers = []
         for layer in range(config.num_hidden_layers):
             self._layers.append(self._load_layer(layer, weights))
             progress("load", (layer + 1) / config.num_hidden_layers, f"layer {layer + 1}")
         self._final_norm = weights(FINAL_NORM).to(device, torch.float32)
-        self._head = self._linear(self._embedding if config.tie_word_embeddings else weights(HEAD))
+        table, tied = weights(EMBEDDING).to(device, dtype), config.tie_word_embeddings
+        self._head = self._linear(table if tied else weights(HEAD))
+        self._embedding = EmbeddingTable(table, self._head if tied else None)
         self._rotary = RotaryTable(config.head_dim, max_model_len, config.rope_theta, device, config.rope_scaling)
 
     @property
@@ -75,11 +77,11 @@ class LlamaModel:
     def weight_bytes(self) -> int:
         """Bytes of all weights on the device.
 
-        A tied head lies there twice, once to look up and once to multiply, unless products take weights as they are.
+        A tied head lies there twice, once to look up and once to multiply, where rows cannot be read from the product.
         """
         vectors = sum(t.numel() * t.element_size() for t in self._vectors())
-        shared = self.config.tie_word_embeddings and isinstance(self._head, PlainLinear)
-        return vectors + (0 if shared else self._head.num_bytes) + sum(m.num_bytes for m in self._matrices())
+        matrices = sum(matrix.num_bytes for matrix in (*self._matrices(), self._head))
+        return vectors + matrices + self._embedding.num_bytes
 
     def forward(self, inputs: StepInputs, cache: KVCache) -> torch.Tensor:
         """Compute all tokens, store their keys and values, return float32 logits [samples, vocab_size]."""
@@ -104,7 +106,7 @@ class LlamaModel:
         tokens = token_ids.shape[0]
         pieces, missing = self._pieces(tokens)
         rotation = self._rotary.at(pad(positions, (0, missing)))
-        x = embedding(pad(token_ids, (0, missing)), self._embedding).float()
+        x = self._embedding.rows(pad(token_ids, (0, missing))).float()
         for index, layer in enumerate(self._layers):
             q, k, v = self._project(self._norm(x, layer.attention_norm), layer, rotation, pieces)
             cache.write(index, where, k[:tokens], v[:tokens])
@@ -180,7 +182,6 @@ class LlamaModel:
         )
 
     def _vectors(self) -> Iterator[torch.Tensor]:
-        yield self._embedding
         for layer in self._layers:
             yield from (layer.attention_norm, layer.mlp_norm)
             if layer.qk_norm is not None:

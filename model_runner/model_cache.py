@@ -12,12 +12,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from model_runner.errors import ModelFormatError, ModelNotFoundError
-from model_runner.gguf_loader import ConvertedModel, convert_gguf
 from model_runner.loader import LoadedModel, Progress, load_folder
+
+if TYPE_CHECKING:
+    from model_runner.gguf_loader import ConvertedModel
 
 CACHE_VARIABLE = "BATCHSCOPE_CACHE"
 MANIFEST_FILE = "manifest.json"
@@ -58,6 +61,8 @@ def load_packaged(model: PackagedModel, dtype: torch.dtype, progress: Progress) 
     problem = cache_problem(folder)
     if not problem:
         return load_folder(folder, progress, name=model.name)
+    from model_runner.gguf_loader import convert_gguf  # and its libraries, which no other start needs
+
     source = find_file(model)
     again = f" (again: {problem})" if os.path.lexists(folder) else ""
     progress("convert", 0.0, f"reading {source.name}{again}")

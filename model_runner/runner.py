@@ -23,6 +23,7 @@ from model_runner.loader import LoadedModel, Progress, load_folder
 from model_runner.model import LlamaModel
 from model_runner.model_cache import SMOLLM2, load_packaged
 from model_runner.model_config import ModelConfig
+from model_runner.process_memory import give_back_free_memory
 from model_runner.sampler import Sampler
 from model_runner.tokenizer import Tokenizer
 from model_runner.toy import load_toy
@@ -125,6 +126,7 @@ class ModelRunner:
         try:
             runner = cls(open_model(config, choice, report), config, choice, report)
             report("warmup", 0.0, "compiling products")
+            give_back_free_memory()
             runner._warm_up()
             if choice.device.type == "cuda":
                 report("warmup", 0.5, "recording decode steps")
@@ -137,6 +139,7 @@ class ModelRunner:
                 f"{choice.dtype_name} beside num_blocks = {config.num_blocks}; a smaller model or fewer blocks would "
                 f"do ({first_line(error)})"
             ) from error
+        give_back_free_memory()
         report("warmup", 1.0, "ready")
         return runner
 
