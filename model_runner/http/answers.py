@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from model_runner.client import RunnerClient
 from model_runner.http.errors import ApiError, ClientGoneError, json_response
 from model_runner.http.generation import Generation, Piece
+from model_runner.http.merging import merged
 from model_runner.http.schemas import Wanted
 
 DONE = b"data: [DONE]\n\n"
@@ -36,13 +38,14 @@ class Form(ABC):
         """Give it an id that nobody else has, and by which it is found on the page."""
         self.id = f"{self.prefix}-{request_id}-{secrets.token_hex(8)}"
 
-    def whole(self, text: str, last: Piece, usage: Mapping[str, int]) -> dict[str, Any]:
-        """The answer in one object."""
-        return self._object(self.whole_kind, [self._choice(self._whole_text(text), last)]) | {"usage": usage}
+    def whole(self, texts: Sequence[str], last: Sequence[Piece], usage: Mapping[str, int]) -> dict[str, Any]:
+        """The answer in one object. texts, last: of each choice, what it says and how it ended."""
+        choices = [self._choice(index, self._whole_text(texts[index]), piece) for index, piece in enumerate(last)]
+        return self._object(self.whole_kind, choices) | {"usage": usage}
 
-    def chunk(self, piece: Piece) -> dict[str, Any]:
-        """A part of the answer."""
-        return self._object(self.chunk_kind, [self._choice(self._part_text(piece.text), piece)])
+    def chunk(self, index: int, piece: Piece) -> dict[str, Any]:
+        """A part of a choice."""
+        return self._object(self.chunk_kind, [self._choice(index, self._part_text(piece.text), piece)])
 
     def usage_chunk(self, usage: Mapping[str, int]) -> dict[str, Any]:
         """The last object of a stream, when usage was asked for."""
@@ -64,9 +67,9 @@ class Form(ABC):
         return {"id": self.id, "object": kind, "created": self._created, "model": self._model, "choices": choices}
 
     @staticmethod
-    def _choice(text: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
+    def _choice(index: int, text: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
         ending = {"finish_reason": piece.finish_reason, "stop_reason": piece.stop_reason}
-        return {"index": 0, **text, "logprobs": None, **ending}
+        return {"index": index, **text, "logprobs": None, **ending}
 
 
 class CompletionForm(Form):
@@ -88,7 +91,7 @@ class ChatForm(Form):
 
     def first_chunks(self) -> list[dict[str, Any]]:
         return [
-            self._object(self.chunk_kind, [self._choice({"delta": {"role": "assistant", "content": ""}}, _NOTHING)])
+            self._object(self.chunk_kind, [self._choice(0, {"delta": {"role": "assistant", "content": ""}}, _NOTHING)])
         ]
 
     def _whole_text(self, text: str) -> dict[str, Any]:
@@ -112,66 +115,79 @@ class Answer:
         self._wanted = wanted
         self._form = form
         self._send_timeout_s = send_timeout_s
-        self._generation: Generation | None = None
+        self._generations: list[Generation] = []
 
     def stop(self) -> None:
         """End the answer where it is, with an error: the server is shutting down."""
-        if self._generation is not None:
-            self._generation.stop()
+        for generation in self._generations:
+            generation.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Generate and answer. The request ends in the engine when the client hangs up."""
+        """Generate and answer. The requests end in the engine when the client hangs up."""
         try:
-            async with Generation(self._client, self._wanted, receive) as generation:
-                self._generation = generation
-                self._form.name(generation.request_id)
-                await generation.accepted()
+            async with AsyncExitStack() as stack:
+                for wanted in self._wanted.each:
+                    generation = Generation(self._client, wanted, receive)
+                    self._generations.append(await stack.enter_async_context(generation))
+                self._form.name(self._generations[0].request_id)
+                for generation in self._generations:
+                    await generation.accepted()
                 if self._wanted.stream:
-                    await self._stream(generation, send)
+                    await self._stream(send)
                 else:
-                    body = await self._whole(generation)
+                    body = await self._whole()
                     await json_response(body, headers={"x-request-id": self._form.id})(scope, receive, send)
         except (ClientGoneError, TimeoutError):
             return
         except ApiError as error:
             await error.response(scope, receive, send)
 
-    async def _whole(self, generation: Generation) -> dict[str, Any]:
-        texts: list[str] = []
-        last = _NOTHING
-        async for last in generation.pieces():
-            if last.begun_again:
-                texts.clear()
-            texts.append(last.text)
-        return self._form.whole("".join(texts), last, _usage(generation, last.num_tokens))
+    def _pieces(self) -> AsyncIterator[tuple[int, Piece]]:
+        return merged([generation.pieces() for generation in self._generations])
 
-    async def _stream(self, generation: Generation, send: Send) -> None:
+    async def _whole(self) -> dict[str, Any]:
+        texts: list[list[str]] = [[] for _ in self._generations]
+        last = [_NOTHING] * len(texts)
+        async for index, piece in self._pieces():
+            if piece.begun_again:
+                texts[index].clear()
+            texts[index].append(piece.text)
+            last[index] = piece
+        return self._form.whole(["".join(parts) for parts in texts], last, self._usage(last))
+
+    async def _stream(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers()})
         try:
-            await self._send_pieces(generation, send)
+            await self._send_pieces(send)
         except ApiError as error:
             await self._send(send, error.body)
         await self._write(send, DONE, more=False)
 
-    async def _send_pieces(self, generation: Generation, send: Send) -> None:
+    async def _send_pieces(self, send: Send) -> None:
         """What a stream begins with goes out with the first piece: clients take its time for that of a first token."""
-        last, opening = _NOTHING, self._form.first_chunks()
-        async for piece in generation.pieces():
+        last, opening = [_NOTHING] * len(self._generations), self._form.first_chunks()
+        async for index, piece in self._pieces():
             if piece.begun_again:
-                if last.num_tokens:
+                if last[index].num_tokens:
                     raise ApiError(503, "another model was started, this answer cannot go on", code="model_changed")
                 continue
-            last = piece
+            last[index] = piece
             while opening:
-                await self._send(send, self._with_usage(opening.pop(0), generation, 0))
-            await self._send(send, self._with_usage(self._form.chunk(piece), generation, piece.num_tokens))
+                await self._send(send, self._with_usage(opening.pop(0), [_NOTHING]))
+            await self._send(send, self._with_usage(self._form.chunk(index, piece), last))
         if self._wanted.include_usage:
-            await self._send(send, self._form.usage_chunk(_usage(generation, last.num_tokens)))
+            await self._send(send, self._form.usage_chunk(self._usage(last)))
 
-    def _with_usage(self, chunk: dict[str, Any], generation: Generation, num_tokens: int) -> dict[str, Any]:
+    def _with_usage(self, chunk: dict[str, Any], last: Sequence[Piece]) -> dict[str, Any]:
         if self._wanted.continuous_usage:
-            return chunk | {"usage": _usage(generation, num_tokens)}
+            return chunk | {"usage": self._usage(last)}
         return chunk | {"usage": None} if self._wanted.include_usage else chunk
+
+    def _usage(self, last: Sequence[Piece]) -> dict[str, int]:
+        """Of all choices together."""
+        prompt = sum(generation.num_prompt_tokens for generation in self._generations)
+        output = sum(piece.num_tokens for piece in last)
+        return {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
 
     async def _send(self, send: Send, body: object) -> None:
         await self._write(send, b"data: " + msgspec.json.encode(body) + b"\n\n", more=True)
@@ -188,8 +204,3 @@ class Answer:
             (b"x-content-type-options", b"nosniff"),
             (b"x-request-id", self._form.id.encode()),
         ]
-
-
-def _usage(generation: Generation, num_tokens: int) -> dict[str, int]:
-    prompt = generation.num_prompt_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": num_tokens, "total_tokens": prompt + num_tokens}

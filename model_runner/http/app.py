@@ -147,7 +147,7 @@ class HttpApi:
         self._check_sender(request)
         wanted = read(await self._body(request))
         self._check_model(wanted.model, client)
-        self._check_room(client)
+        self._check_room(client, len(wanted.each))
         return self._counted(Answer(client, wanted, form(served_model(client)), self._settings.send_timeout_s))
 
     def _counted(self, answer: Answer) -> ASGIApp:
@@ -200,11 +200,15 @@ class HttpApi:
                 404, f"the model {name[:200]!r} is not served, {served!r} is", param="model", code="model_not_found"
             )
 
-    def _check_room(self, client: RunnerClient) -> None:
+    def _check_room(self, client: RunnerClient, num_prompts: int) -> None:
+        if num_prompts > self._settings.max_queued:
+            raise ApiError(
+                400, f"prompt: {num_prompts} prompts, at most {self._settings.max_queued} may wait", param="prompt"
+            )
         latest = client.latest
         is_live = latest is not None and client.state.phase in LIVE_PHASES
         waiting = client.num_unfinished - (len(latest.step.running) if latest is not None and is_live else 0)
-        if waiting >= self._settings.max_queued or self.num_open >= self._settings.max_open:
+        if waiting + num_prompts > self._settings.max_queued or self.num_open >= self._settings.max_open:
             self._metrics.refused()
             raise ApiError(
                 429, f"the queue is full: {waiting} requests wait, {self._settings.max_queued} may", code="queue_full",

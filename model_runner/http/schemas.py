@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from model_runner.http.errors import ApiError
+from model_runner.http.fields import IGNORED, NEUTRAL
 from model_runner.messages import Turn
 from scheduler import SamplingParams
 
@@ -18,48 +19,15 @@ MAX_STOPS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 DEFAULT_COMPLETION_TOKENS = 16
 """Of /v1/completions, as in OpenAI's API; a chat goes on as far as the model allows."""
 MAX_MESSAGES = 1_000
-
-IGNORED = frozenset(
-    {
-        "metadata", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention", "request_id",
-        "safety_identifier", "service_tier", "store", "user",
-    }
-)  # fmt: skip
-"""Fields that concern who asks and how it is billed, not what is answered."""
-
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "logprobs": (False,),
-    "top_logprobs": (),
-    "prompt_logprobs": (),
-    "echo": (False,),
-    "suffix": ("",),
-    "logit_bias": ({},),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "min_p": (0,),
-    "length_penalty": (1,),
-    "use_beam_search": (False,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
-    "modalities": (["text"],),
-    "chat_template": (),
-    "chat_template_kwargs": ({},),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-}
-"""Fields that are not supported -> the values (beside null) that ask for nothing, and are taken."""
+MAX_PROMPTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One generation as it is asked for. model: "" = whatever runs. prompt: as in ``RunnerClient.submit``."""
+    """What is asked for. model: "" = whatever runs. prompt: as in ``RunnerClient.submit``.
+
+    further: more prompts of the same request, each answered by a choice of its own.
+    """
 
     model: str
     prompt: str | tuple[int, ...] | tuple[Turn, ...]
@@ -70,6 +38,12 @@ class Wanted:
     stream: bool
     include_usage: bool
     continuous_usage: bool
+    further: tuple[str | tuple[int, ...], ...] = ()
+
+    @property
+    def each(self) -> tuple[Wanted, ...]:
+        """One for each prompt, in their order."""
+        return tuple(replace(self, prompt=prompt, further=()) for prompt in (self.prompt, *self.further))
 
     @property
     def prompt_field(self) -> str:
@@ -127,7 +101,8 @@ def completion(body: bytes) -> Wanted:
     """Read the body of /v1/completions; raises ApiError naming the field."""
     asked = _read(body, _Completion)
     max_tokens = DEFAULT_COMPLETION_TOKENS if asked.max_tokens is None else asked.max_tokens
-    return _wanted(asked, _prompt(asked.prompt), max_tokens, "max_tokens")
+    first, *further = _prompts(asked.prompt)
+    return replace(_wanted(asked, first, max_tokens, "max_tokens"), further=tuple(further))
 
 
 def chat(body: bytes) -> Wanted:
@@ -195,17 +170,20 @@ def _wrong(name: str, value: object, right: str) -> ApiError:
     return ApiError(400, f"{name} is {str(value)[:80]}: {right}", param=name)
 
 
-def _prompt(prompt: str | Sequence[int | str | list[int]]) -> str | tuple[int, ...]:
+def _prompts(prompt: str | Sequence[int | str | list[int]]) -> Sequence[str | tuple[int, ...]]:
+    """A text, texts, token ids, or lists of token ids; there is always a first."""
     if isinstance(prompt, str):
-        return prompt
-    if len(prompt) == 1 and isinstance(prompt[0], str):
-        return prompt[0]
-    if len(prompt) == 1 and isinstance(prompt[0], list):
-        return tuple(prompt[0])
+        return [prompt]
     ids = tuple(item for item in prompt if isinstance(item, int))
-    if len(ids) < len(prompt):
-        raise _wrong("prompt", f"a list of {len(prompt)}", "one text or one list of token ids a request is taken")
-    return ids
+    if len(ids) == len(prompt):
+        return [ids]
+    texts = [item for item in prompt if isinstance(item, str)]
+    lists = [tuple(item) for item in prompt if isinstance(item, list)]
+    if len(prompt) not in (len(texts), len(lists)):
+        raise _wrong("prompt", "a list of several kinds", "texts, or token ids, or lists of token ids are needed")
+    if len(prompt) > MAX_PROMPTS:
+        raise _wrong("prompt", f"a list of {len(prompt)}", f"at most {MAX_PROMPTS} prompts a request are taken")
+    return texts or lists
 
 
 def _turn(name: str, message: _Message) -> Turn:

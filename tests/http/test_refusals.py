@@ -42,8 +42,10 @@ CHAT = {"messages": [{"role": "user", "content": "x"}]}
         (b'{"prompt": {"a": 1}}', "prompt"),
         (b'{"prompt": [1.5]}', "prompt[0]"),
         (b'{"prompt": [true]}', "prompt[0]"),
-        (b'{"prompt": ["a", "b"]}', "prompt"),
-        (b'{"prompt": [[1], [2]]}', "prompt"),
+        (b'{"prompt": ["a", 1]}', "prompt"),
+        (b'{"prompt": [[1], 2]}', "prompt"),
+        (b'{"prompt": [["a"]]}', "prompt[0][0]"),
+        (b'{"prompt": [' + b'"a",' * 64 + b'"a"]}', "prompt"),
         (b'{"prompt": "x", "max_tokens": "9"}', "max_tokens"),
         (b'{"prompt": "x", "max_tokens": 1.5}', "max_tokens"),
         (b'{"prompt": "x", "max_tokens": 99999999999999999999}', "max_tokens"),
@@ -117,6 +119,24 @@ def test_fields_that_ask_for_nothing_change_nothing(neutral):
 def test_defaults_are_those_of_openai():
     assert schemas.completion(b'{"prompt": "x"}').sampling == SamplingParams(max_tokens=16, temperature=1.0)
     assert schemas.chat(msgspec.json.encode(CHAT)).sampling == SamplingParams(max_tokens=None, temperature=1.0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "each"),
+    [
+        ("a", ["a"]),
+        (["a"], ["a"]),
+        (["a", "b"], ["a", "b"]),
+        ([1, 2], [(1, 2)]),
+        ([[1, 2]], [(1, 2)]),
+        ([[1], [2, 3]], [(1,), (2, 3)]),
+        ([], [()]),
+    ],
+)
+def test_a_prompt_comes_in_four_kinds(prompt, each):
+    wanted = schemas.completion(msgspec.json.encode({"prompt": prompt, "seed": 1}))
+    assert [one.prompt for one in wanted.each] == each
+    assert {one.sampling.seed for one in wanted.each} == {1}
 
 
 def test_every_field_arrives_where_it_belongs():
