@@ -17,6 +17,7 @@ from dashboard.refusals import refusals_words
 from dashboard.restart import restart_section
 from dashboard.values import told, value_words
 from dashboard.views.markup import plain
+from dashboard.visit import presenter_only
 from model_runner.traffic import MAX_RATE, MIXES, PRIORITY_MIXES, TrafficSpec
 from scheduler import SchedulerPolicy
 from scheduler.policy import SWITCHES
@@ -51,6 +52,7 @@ def with_field(
     return changed
 
 
+@presenter_only
 def _changed(desk: Desk, field: str, key: str) -> None:
     if not is_current(f"policy.{field}", key):
         return
@@ -123,6 +125,7 @@ def _echo(desk: Desk, t: Translate) -> None:
         st.button(t("Undo"), key="undo.button", on_click=_undo, args=(desk,), width="stretch")
 
 
+@presenter_only
 def _undo(desk: Desk) -> None:
     policy = st.session_state.pop("undo", None)
     if policy is not None:
@@ -177,10 +180,12 @@ def _traffic(desk: Desk, t: Translate) -> None:
         )  # fmt: skip
 
 
+@presenter_only
 def _burst(desk: Desk, n: int) -> None:
     desk.client.traffic.burst(n)
 
 
+@presenter_only
 def _set_traffic(desk: Desk, name: str, key: str) -> None:
     if not is_current(f"traffic.{name}", key):
         return
@@ -211,12 +216,14 @@ def _pace(desk: Desk, t: Translate) -> None:
     )
 
 
+@presenter_only
 def toggle_pause(desk: Desk) -> None:
     """Hold the engine, or let it go."""
     held = desk.policy.paused or desk.policy.single_step
     apply(desk, lambda policy: replace(policy, paused=not held, single_step=False))
 
 
+@presenter_only
 def one_step(desk: Desk) -> None:
     """Run one iteration; holds the engine first when it runs freely."""
     policy = desk.policy

@@ -7,12 +7,15 @@ for which Streamlit re-imports our modules; a module-level variable would be for
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 
 import streamlit as st
 
 from dashboard.desk import Desk
+from dashboard.door import Door, door_for
 from dashboard.hub import Hub
+from dashboard.room import Room
 from dashboard.settings import from_environment
 from model_runner.client import RunnerClient
 from scheduler import custom
@@ -20,11 +23,16 @@ from scheduler import custom
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The client of the runner, the pictures made from what it sees, and the desk that changes its policy."""
+    """The client of the runner, the pictures made from what it sees, and the desk that changes its policy.
+
+    room: what the presenter has on for everybody, and the votes. door: who is the presenter.
+    """
 
     client: RunnerClient
     hub: Hub
     desk: Desk
+    room: Room = field(default_factory=Room)
+    door: Door = field(default_factory=Door)
 
 
 def start() -> Engine:
@@ -33,7 +41,8 @@ def start() -> Engine:
     settings = from_environment(os.environ)
     client = RunnerClient(settings.config, settings.policy, traffic=settings.traffic)
     client.start()
-    return Engine(client, Hub(client), Desk(client))
+    door = door_for(settings.presenter_token, st.get_option("server.address"), has_terminal=sys.stderr.isatty())
+    return Engine(client, Hub(client), Desk(client), door=door)
 
 
 # An edit of this body would make Streamlit call it again while the first runner goes on: keep it one line.

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from dashboard import block_squares, lanes, state_tables
@@ -28,7 +29,7 @@ BREAK: Final = 3
 """Empty iterations drawn between the steps of two runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """One picture, ready for every page. data: chart name -> dataset name -> Arrow bytes.
 
@@ -174,6 +175,7 @@ class Hub:
         )
 
 
+@lru_cache(maxsize=8)
 def with_selection(frame: Frame, request_id: str) -> Mapping[str, Mapping[str, bytes]]:
     """The frame's data with the tables that single out one request ("" = none); everything else is shared.
 

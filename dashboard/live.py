@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import engine, style
 from dashboard.charts.lanes import TITLE
@@ -21,6 +22,7 @@ from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.views import memory_account, status, step, tiles, twin
 from dashboard.views.markup import esc, plain, scroll
+from dashboard.visit import is_presenter
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
 from model_runner.messages import EngineSnapshot
@@ -28,6 +30,8 @@ from model_runner.views import ClientState
 from scheduler import SchedulerPolicy, StepSnapshot
 
 TICK_S: Final = 0.25
+AUDIENCE_TICK_S: Final = 1.0
+"""Of a page without controls: nobody's hand waits for it, and there may be many."""
 PANEL_HEIGHT: Final = 248
 RECENT_STEPS: Final = 40
 _log = logging.getLogger(__name__)
@@ -35,13 +39,24 @@ _log = logging.getLogger(__name__)
 
 @st.fragment(run_every=TICK_S, key="live")
 def live(language: str, theme_name: str) -> None:
-    """One tick. Draws no chart before the first snapshot: a progress bar says what takes long."""
+    """One tick of a page with controls; they are drawn anew when they no longer show the truth."""
+    if not is_presenter() or st.session_state.get("drawn") != shown_truth(engine.shared().desk):
+        st.rerun()
+    _tick(language, theme_name, has_controls=True)
+
+
+@st.fragment(run_every=AUDIENCE_TICK_S, key="watch")
+def audience_live(language: str, theme_name: str) -> None:
+    """One tick of a page without controls."""
+    _tick(language, theme_name, has_controls=False)
+
+
+def _tick(language: str, theme_name: str, *, has_controls: bool) -> None:
+    """Draws no chart before the first snapshot: a progress bar says what takes long."""
     running = engine.shared()
     client, t, theme = running.client, translator(language), THEMES[theme_name]
-    if st.session_state.get("drawn") != shown_truth(running.desk):
-        st.rerun()
     frame, state = running.hub.frame(), client.state
-    _top(running.desk, state, frame, t)
+    _top(running.desk, state, frame, t, has_controls)
     if frame is None:
         _loading(state, t)
         return
@@ -55,7 +70,7 @@ def live(language: str, theme_name: str) -> None:
         _guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
         _guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
-        _side(client, frame, theme, t)
+        _side(client, frame, theme, t, has_controls)
     _below(frame, t)
 
 
@@ -87,24 +102,31 @@ def _chart(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None
     st.vega_lite_chart(spec={**spec, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
 
 
-def _top(desk: Desk, state: ClientState, frame: Frame | None, t: Translate) -> None:
+def _top(desk: Desk, state: ClientState, frame: Frame | None, t: Translate, has_controls: bool) -> None:
     snapshot = frame.snapshot if frame else None
     every = frame.steps_per_frame if frame else 1
     st.html(style.frozen_sheet(frame is not None and status.is_frozen(state)))
-    left, pick, pause, step_once = st.columns([6.0, 1.7, 1.25, 0.95], vertical_alignment="center")
+    widths = [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7]
+    left, pick, *hold = st.columns(widths, vertical_alignment="center")
     with left:
         _guarded(lambda: st.html(status.strip(state, snapshot, desk.client.marks, every, t)), "status")
     with pick:
         _guarded(lambda: _choose(frame, t), "selection")
+    if has_controls:
+        _holds(desk, hold, t)
+    problem = st.session_state.get("step.problem", "")
+    _guarded(lambda: st.html(status.notices(state, snapshot, problem, t) or "<span></span>"), "notices")
+    _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+
+
+def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
+    pause, step_once = places
     held = desk.policy.paused or desk.policy.single_step
     pause.button(
         t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(desk,), shortcut="P",
         width="stretch",
     )  # fmt: skip
     step_once.button(t("Step"), key="step", on_click=one_step, args=(desk,), shortcut="N", width="stretch")
-    problem = st.session_state.get("step.problem", "")
-    _guarded(lambda: st.html(status.notices(state, snapshot, problem, t) or "<span></span>"), "notices")
-    _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
 
 
 def _choose(frame: Frame | None, t: Translate) -> None:
@@ -158,16 +180,18 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
         _guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
 
 
-def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> None:
-    happened, evicted, own = st.tabs([t("Last iteration"), t("Preemptions"), t("Your request")])
+def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
+    names = [t("Last iteration"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
+    happened, evicted, *own = st.tabs(names)
     with happened:
         _guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
         recent = shown_steps(frame, client.history(last=RECENT_STEPS))
         _guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with evicted:
         _guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
-    with own:
-        _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
+    if own:
+        with own[0]:
+            _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
 
 
 def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSnapshot]:

@@ -11,6 +11,7 @@ from dashboard.hub import Frame
 from dashboard.i18n import Translate
 from dashboard.views.markup import esc
 from dashboard.views.preemptions import preemptions, summary
+from dashboard.visit import is_presenter, presenter_only
 from model_runner.client import RunnerClient
 
 LIST_HEIGHT: Final = 272
@@ -21,11 +22,12 @@ def preempted_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Transla
     step, info = frame.snapshot.step, frame.snapshot.info
     chosen = st.session_state.get("chosen") or ""
     runs = chosen in step.running.request_id
-    st.button(
-        t("Evict {id} now", id=chosen) if runs else t("Evict now"), key="evict", on_click=_evict,
-        args=(client, chosen), disabled=not runs, width="stretch",
-        help=t("Highlight a running request first. It goes as the policy in force says, and comes back by itself."),
-    )  # fmt: skip
+    if is_presenter():
+        st.button(
+            t("Evict {id} now", id=chosen) if runs else t("Evict now"), key="evict", on_click=_evict,
+            args=(client, chosen), disabled=not runs, width="stretch",
+            help=t("Highlight a running request first. It goes as the policy in force says, and comes back by itself."),
+        )  # fmt: skip
     missed = st.session_state.get("evict.missed", "")
     words = f'<div class="bs-now">{esc(t("{id} was not running any more.", id=missed))}</div>' if missed else ""
     block_bytes = info.kv_bytes_per_token * info.block_size
@@ -33,6 +35,7 @@ def preempted_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Transla
     st.html(preemptions(frame.evictions, block_bytes, theme, t, LIST_HEIGHT))
 
 
+@presenter_only
 def _evict(client: RunnerClient, request_id: str) -> None:
     outcome = client.preempt(request_id)
     st.session_state["evict.missed"] = "" if outcome.kind == "preempted" else request_id

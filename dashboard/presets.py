@@ -12,6 +12,7 @@ from dashboard.desk import Desk
 from dashboard.i18n import Translate
 from dashboard.values import policy_diff, told
 from dashboard.views.markup import esc, table
+from dashboard.visit import presenter_only
 from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
 
 KEPT_BY_PRESET: Final = ("step_delay_ms", "paused", "single_step", "kv_block_limit", "version")
@@ -57,5 +58,6 @@ def preview(name: str, changes: list[tuple[str, object, object]], t: Translate) 
     return f'<div class="bs-preset"><p>{esc(t(note.description))}</p>{source}{rows}</div>'
 
 
+@presenter_only
 def _apply(desk: Desk, name: str) -> None:
     apply(desk, lambda policy: with_preset(policy, PRESETS[name]))

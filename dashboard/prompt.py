@@ -12,6 +12,7 @@ from dashboard.i18n import Translate
 from dashboard.refusals import refusal_words
 from dashboard.views.markup import esc, scroll
 from dashboard.views.request import follow
+from dashboard.visit import is_presenter
 from model_runner.client import RunnerClient
 from scheduler import SamplingParams
 
@@ -36,6 +37,8 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
         sent = left.form_submit_button(t("Send"), width="stretch", key="prompt.send", type="primary")
         stop = right.form_submit_button(t("Abort"), width="stretch", key="prompt.abort")
     followed = st.session_state.get("followed") or ""
+    may = is_presenter()  # asked again: the form may have been drawn before the role was lost
+    sent, stop = sent and may, stop and may
     if stop and followed:
         client.abort(followed)
     if sent and len(prompt) > MAX_PROMPT:

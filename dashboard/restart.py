@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.i18n import Translate
 from dashboard.settings import DEVICES, DTYPES, MAX_BLOCKS, MAX_THREADS
+from dashboard.visit import presenter_only
 from model_runner.client import RunnerClient
 from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
 
@@ -54,6 +55,7 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
         _restart(client, replace(wanted, dtype=dtype, device=device, threads=int(threads)))
 
 
+@presenter_only
 def _restart(client: RunnerClient, config: RunnerConfig) -> None:
     client.restart(config)
     st.session_state.pop("echo", None)

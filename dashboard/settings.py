@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dashboard.door import token_problem
 from model_runner.config import RunnerConfig
 from model_runner.traffic import TrafficSpec
 from model_runner.traffic import problems as traffic_problems
@@ -19,7 +20,7 @@ DEVICES: Final = ("auto", "cpu", "cuda")
 DTYPES: Final = ("auto", "float32", "bfloat16")
 MAX_THREADS: Final = 512
 MAX_BLOCKS: Final = 1_000_000
-TEXTS: Final = ("MODEL", "DEVICE", "DTYPE", "PRESET", "RATE")
+TEXTS: Final = ("MODEL", "DEVICE", "DTYPE", "PRESET", "RATE", "PRESENTER_TOKEN")
 INTEGERS: Final = {
     "THREADS": ("threads", 0, MAX_THREADS),
     "NUM_BLOCKS": ("num_blocks", 1, MAX_BLOCKS),
@@ -40,11 +41,12 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the app starts the runner with."""
+    """What the app starts the runner with. presenter_token: what a presenter must know, "" = not set."""
 
     config: RunnerConfig
     policy: SchedulerPolicy
     traffic: TrafficSpec
+    presenter_token: str = field(default="", repr=False)
 
 
 def _whole(name: str, value: str, smallest: int, largest: int) -> int:
@@ -78,11 +80,18 @@ def _rate(value: str) -> float:
     return rate
 
 
+def _token(value: str) -> str:
+    problem = token_problem(value)
+    if problem:
+        raise SettingsError(f"{PREFIX}PRESENTER_TOKEN {problem}")
+    return value
+
+
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Settings from BATCHSCOPE_* variables; those that are absent or empty keep their default.
 
     MODEL, DEVICE, DTYPE, THREADS, NUM_BLOCKS, NUM_HOST_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN, SEED: as in RunnerConfig.
-    PRESET: policy of the start. RATE: requests a second. Raises SettingsError.
+    PRESET: policy of the start. RATE: requests a second. PRESENTER_TOKEN: 8 to 200 signs. Raises SettingsError.
     """
     given = {k.removeprefix(PREFIX): v for k, v in environment.items() if k.startswith(PREFIX) and v.strip()}
     known_names = (*TEXTS, *INTEGERS, *READ_ELSEWHERE)
@@ -97,10 +106,10 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         config = replace(config, device=_device(given["DEVICE"]))
     if "DTYPE" in given:
         config = replace(config, dtype=_one_of("DTYPE", given["DTYPE"], DTYPES))
-    for name, (field, smallest, largest) in INTEGERS.items():
+    for name, (target, smallest, largest) in INTEGERS.items():
         if name in given:
-            number: dict[str, Any] = {field: _whole(name, given[name], smallest, largest)}
+            number: dict[str, Any] = {target: _whole(name, given[name], smallest, largest)}
             config = replace(config, **number)
     policy = PRESETS[_one_of("PRESET", given["PRESET"], tuple(PRESETS))] if "PRESET" in given else SchedulerPolicy()
     traffic = TrafficSpec(rate=_rate(given["RATE"])) if "RATE" in given else TrafficSpec()
-    return Settings(config, policy, traffic)
+    return Settings(config, policy, traffic, _token(given["PRESENTER_TOKEN"]) if "PRESENTER_TOKEN" in given else "")

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import engine
 from dashboard.controls import sidebar
-from dashboard.live import live
+from dashboard.live import audience_live, live
 from dashboard.views.markup import plain
 from dashboard.visit import visit
 from scheduler import custom
@@ -19,5 +19,6 @@ def draw() -> None:
     with st.sidebar:
         for fault in custom.faults():
             st.warning(t("A policy was left out: {file}: {reason}", file=plain(fault.file), reason=plain(fault.reason)))
-        sidebar(running.desk, t)
-    live(seen.language, seen.theme_name)
+        if seen.presenter:
+            sidebar(running.desk, t)
+    (live if seen.presenter else audience_live)(seen.language, seen.theme_name)
