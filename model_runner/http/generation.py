@@ -103,16 +103,17 @@ class Generation:
     async def pieces(self) -> AsyncIterator[Piece]:
         """The answer as it grows; the last piece has a finish_reason. Raises as ``accepted``.
 
-        What has come in since the last piece was taken makes one piece, so that a slow reader catches up.
+        What has come in since the last piece was taken makes one piece, so that a slow reader catches up. A token that
+        adds no text makes one too, as in vLLM: who measures the time between tokens counts pieces.
         """
-        stops = self._stops()
+        stops, num_shown = self._stops(), 0
         while True:
             await self._news()
             text, num_tokens = "", 0
             while self._pending:
                 news = self._pending.popleft()
                 if news.begun_again:
-                    stops, text = self._stops(), ""
+                    stops, text, num_shown = self._stops(), "", 0
                     yield Piece("", 0, begun_again=True)
                     continue
                 if news.outcome == "rejected":
@@ -127,7 +128,8 @@ class Generation:
                     reason = news.reason if news.outcome == "finished" else "abort"
                     yield Piece(text + stops.flush(), num_tokens, reason)
                     return
-            if text:
+            if text or num_tokens > num_shown:
+                num_shown = num_tokens
                 yield Piece(text, num_tokens)
 
     def _searched(self, news: News, stops: StopStrings) -> str:

@@ -55,6 +55,16 @@ def test_f64_an_emoji_over_three_tokens_comes_out_whole(emoji):
     assert all("\ufffd" not in text for text in texts(chunks))
 
 
+def test_a_token_without_text_makes_a_piece_of_its_own(emoji):
+    """Clients take the times of the pieces for those of the tokens, and the first for the time to the first token."""
+    chunks = stream(emoji, max_tokens=4, stream_options={"include_usage": True, "continuous_usage_stats": True})
+    counts = [chunk["usage"]["completion_tokens"] for chunk in chunks[:-1]]
+    for text, count in zip(texts(chunks), counts, strict=True):
+        assert text or count in (2, 3), "a part of a character"
+    assert counts == sorted(set(counts))
+    assert counts[-1] == 4
+
+
 def test_f64_an_answer_cut_inside_a_character_shows_so_at_its_end_only(emoji):
     parts = texts(stream(emoji, max_tokens=7))
     assert "".join(parts) == "go 🚀!go \ufffd"
