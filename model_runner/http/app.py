@@ -26,7 +26,10 @@ from model_runner.http.schemas import Wanted
 from model_runner.http.settings import ApiSettings
 
 HEALTHY_PHASES = ("running", "computing", "idle", "paused")
-METHODS = {"/v1/models": "GET", "/v1/completions": "POST", "/v1/chat/completions": "POST"}
+METHODS = {
+    "/health": "GET", "/metrics": "GET", "/v1/models": "GET", "/v1/completions": "POST", "/v1/chat/completions": "POST",
+}  # fmt: skip
+CHANGING_METHODS = ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 RECENT_STEPS = 200
 MAX_RETRY_S = 60
@@ -72,7 +75,9 @@ class HttpApi:
             Route("/v1/models/{model:path}", self._endpoint(self._model)),
             Route("/v1/completions", self._endpoint(self._completions), methods=["POST"]),
             Route("/v1/chat/completions", self._endpoint(self._chat), methods=["POST"]),
-            Route("/v1/{rest:path}", self._endpoint(_unknown), methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+            Route("/v1/{rest:path}", self._endpoint(_unknown), methods=["GET", *CHANGING_METHODS]),
+            Route("/health", self._endpoint(_unknown, asks_key=False), methods=CHANGING_METHODS),
+            Route("/metrics", self._endpoint(_unknown, asks_key=False), methods=CHANGING_METHODS),
         ]
 
     def _endpoint(self, answer: Endpoint, *, asks_key: bool = True) -> ASGIApp:
