@@ -25,13 +25,16 @@ LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look. hours: since the first step. worker_mb, client_mb: resident. cpu_s: of the worker since its start."""
+    """One look. hours: since the first step. worker_mb, client_mb: resident. cpu_s: of the worker since its start.
+    yard_ms: CPU of a fixed piece of work then: other load on the machine makes that and a step dearer alike.
+    """
 
     step: int
     hours: float
     worker_mb: float
     client_mb: float
     cpu_s: float
+    yard_ms: float
 
 
 def samples(steps: int, every: int, seed: int = 0) -> Iterator[Sample]:
@@ -55,6 +58,7 @@ def samples(steps: int, every: int, seed: int = 0) -> Iterator[Sample]:
                 worker.memory_info().rss / 1e6,
                 here.memory_info().rss / 1e6,
                 times.user + times.system,
+                _yard_ms(),
             )
             if due >= steps:
                 return
@@ -73,6 +77,17 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     return statistics.median((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in pairs if x2 > x1)
 
 
+def _yard_ms() -> float:
+    started = time.thread_time()
+    sum(number * number for number in range(200_000))
+    return 1000 * (time.thread_time() - started)
+
+
 def cpu_ms_a_step(taken: Sequence[Sample]) -> float:
     """Milliseconds of CPU a step of the worker between the first and the last of these looks."""
     return 1000 * (taken[-1].cpu_s - taken[0].cpu_s) / (taken[-1].step - taken[0].step)
+
+
+def yards_a_step(taken: Sequence[Sample]) -> float:
+    """The same in the yardstick's measure of these looks, which leaves out how busy the machine was."""
+    return cpu_ms_a_step(taken) / statistics.median(sample.yard_ms for sample in taken)
