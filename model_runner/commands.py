@@ -88,8 +88,8 @@ class CommandHandler:
             return self._encoded(command)
         if len(command.prompt_token_ids) >= self._max_model_len:  # before each of perhaps a million is looked at
             return (
-                f"prompt_token_ids has {len(command.prompt_token_ids)} tokens, at most {self._max_model_len - 1} fit "
-                f"(max_model_len {self._max_model_len})"
+                f"prompt_token_ids has {len(command.prompt_token_ids)} tokens, at most {self._max_model_len - 1} "
+                f"leave room for one output token (max_model_len {self._max_model_len})"
             )
         vocab_size = self._tokenizer.vocab_size
         for name, ids in (

@@ -166,8 +166,8 @@ def too_long(command: Submit, max_chars_per_token: int, max_model_len: int) -> s
     if least < max_model_len:
         return ""
     return (
-        f"{_field(command)}: {num_chars} characters are {least} tokens at least, at most {max_model_len - 1} fit "
-        f"(max_model_len {max_model_len})"
+        f"{_field(command)}: {num_chars} characters are {least} tokens at least, at most {max_model_len - 1} "
+        f"leave room for one output token (max_model_len {max_model_len})"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ VLLM_FIELDS = [
     *(f"{part}_{name}_ms" for name in ("ttft", "tpot", "itl", "e2el") for part in ("mean", "median", "std", "p99")),
 ]  # fmt: skip
 """Of a file written by vLLM 0.32's ``vllm bench serve --save-result --percentile-metrics ttft,tpot,itl,e2el``."""
+
+REAL = json.loads((Path(__file__).parent / "vllm_serve_result.json").read_text(encoding="utf-8"))
+"""Written by vLLM 0.32's own tool, which sent 16 prompts of 64 tokens to ``python -m model_runner serve``:
+``--backend openai --dataset-name random --ignore-eos --save-result --save-detailed --metric-percentiles 50,99``. Its
+generated texts are taken out."""
 
 TIMES = {
     "a": RequestTimes(10, 0.0, [0.5, 0.6, 0.8]),
@@ -35,6 +41,41 @@ def result(**more) -> dict:
 def test_the_fields_are_vllms_in_its_order() -> None:
     assert list(result()) == VLLM_FIELDS
     json.dumps(result())
+
+
+def real_times() -> dict[str, RequestTimes]:
+    """The requests of the real file, each token at the moment its client saw it."""
+    rows = zip(REAL["input_lens"], REAL["start_times"], REAL["ttfts"], REAL["itls"], strict=True)
+    times = {}
+    for index, (num_prompt, began, ttft, gaps) in enumerate(rows):
+        start = began - REAL["start_times"][0]
+        times[str(index)] = RequestTimes(num_prompt, start, [start + at for at in accumulate([ttft, *gaps])])
+    return times
+
+
+def test_from_the_times_of_a_real_file_come_the_figures_of_that_file() -> None:
+    found = serve_result(
+        real_times(), model="smollm2", label="x", rejected={}, duration_s=REAL["duration"], all_at_once=True,
+        percentiles=(50, 99),
+    )  # fmt: skip
+    lists = [name for name, value in REAL.items() if isinstance(value, list)]
+    assert sorted([*found, *lists]) == sorted(REAL)
+    for name, value in found.items():
+        if name not in ("date", "endpoint_type", "backend", "label"):
+            expected = REAL[name] if not isinstance(REAL[name], float) else pytest.approx(REAL[name], rel=1e-6)
+            assert value == expected, name
+            assert type(value) is type(REAL[name]), name
+    assert len(found["date"]) == len(REAL["date"])
+
+
+def test_details_are_those_of_a_real_file_but_for_the_texts() -> None:
+    found = detailed(real_times(), {})
+    assert found.keys() | {"generated_texts"} == {name for name, value in REAL.items() if isinstance(value, list)}
+    for name in ("input_lens", "output_lens", "ttfts", "latencies", "errors"):
+        expected = REAL[name] if name == "errors" else pytest.approx(REAL[name], rel=1e-6)
+        assert found[name] == expected, name
+    for ours, theirs in zip(found["itls"], REAL["itls"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-6)
 
 
 def test_figures_are_those_worked_out_by_hand() -> None:
