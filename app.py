@@ -11,11 +11,16 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+from starlette.middleware import Middleware
+from starlette.routing import Route
 
-from dashboard import engine
+from dashboard import addresses, engine
+from dashboard.door import Door
+from dashboard.entrance import PATH, Doorway, Entrance
 from dashboard.settings import SettingsError
 from model_runner.errors import RunnerConfigError
 from model_runner.http.app import HttpApi
@@ -23,6 +28,29 @@ from model_runner.http.ending import stop_on_signals
 from model_runner.http.settings import from_environment
 
 api = HttpApi()
+doorway = Doorway()
+
+
+def tell_addresses(door: Door) -> None:
+    """Say where the room and the presenter go. A token made here is told to a terminal only, never to a log."""
+    bound, port = st.get_option("server.address"), st.get_option("server.port")
+    hosts = addresses.own_hosts(bound)
+    addresses.let_in(hosts)
+    if hosts:
+        print(f"For the room: {addresses.url(hosts[0], port)}", file=sys.stderr)
+    if door.is_open:
+        return
+    here = addresses.url(hosts[0] if bound and bound not in addresses.ALL and hosts else "127.0.0.1", port)
+    if not door.is_made:
+        print(f"The presenter: {here}{PATH}, with BATCHSCOPE_PRESENTER_TOKEN", file=sys.stderr, flush=True)
+    elif sys.stderr.isatty():
+        print(f"The presenter: {here}/?token={door.token}", file=sys.stderr, flush=True)
+    else:
+        print(
+            "Nobody has the controls: BATCHSCOPE_PRESENTER_TOKEN is not set, and one made here would go into a log.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 @asynccontextmanager
@@ -34,7 +62,9 @@ async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
     except (SettingsError, RunnerConfigError) as error:
         print(f"Batchscope was not started: {error}", file=sys.stderr, flush=True)
         os._exit(2)  # the server would print the traceback of any exception, SystemExit included
-    api.attach(running.client, settings)
+    api.attach(running.client, replace(settings, other_key=running.door.token))
+    doorway.door = running.door
+    tell_addresses(running.door)
     stop_on_signals(api.stop)
     try:
         yield {}
@@ -42,4 +72,9 @@ async def lifespan(app: Any) -> AsyncIterator[dict[str, Any]]:
         await asyncio.to_thread(running.client.close)
 
 
-app = st.App("dashboard/main.py", lifespan=lifespan, routes=api.routes)
+app = st.App(
+    "dashboard/main.py",
+    lifespan=lifespan,
+    routes=[Route(PATH, doorway.presenter, methods=["GET", "POST"]), *api.routes],
+    middleware=[Middleware(Entrance, doorway=doorway)],
+)

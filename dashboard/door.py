@@ -50,7 +50,8 @@ def is_local(address: str | None) -> bool:
 
 
 class Door:
-    """token: what a presenter must know; "" = everybody is presenter. is_told: whether anybody was told the token.
+    """token: what a presenter must know; "" = everybody is presenter. is_made: it was
+    made here. is_told: whether anybody was told it.
 
     clock: wall seconds since the epoch, for tickets; ticks: seconds that never go back, for the limit of failures.
     """
@@ -59,11 +60,13 @@ class Door:
         self,
         token: str = "",
         *,
+        is_made: bool = False,
         is_told: bool = True,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._token = token
+        self.is_made = is_made
         self.is_told = is_told
         self._clock = clock
         self._ticks = ticks
@@ -73,7 +76,7 @@ class Door:
     @classmethod
     def made(cls, *, is_told: bool) -> Door:
         """A door with a token of 128 random bits."""
-        return cls(secrets.token_urlsafe(16), is_told=is_told)
+        return cls(secrets.token_urlsafe(16), is_made=True, is_told=is_told)
 
     @property
     def is_open(self) -> bool:

@@ -30,8 +30,6 @@ from model_runner.views import ClientState
 from scheduler import SchedulerPolicy, StepSnapshot
 
 TICK_S: Final = 0.25
-AUDIENCE_TICK_S: Final = 1.0
-"""Of a page without controls: nobody's hand waits for it, and there may be many."""
 PANEL_HEIGHT: Final = 248
 RECENT_STEPS: Final = 40
 _log = logging.getLogger(__name__)
@@ -42,17 +40,11 @@ def live(language: str, theme_name: str) -> None:
     """One tick of a page with controls; they are drawn anew when they no longer show the truth."""
     if not is_presenter() or st.session_state.get("drawn") != shown_truth(engine.shared().desk):
         st.rerun()
-    _tick(language, theme_name, has_controls=True)
+    tick(language, theme_name, has_controls=True)
 
 
-@st.fragment(run_every=AUDIENCE_TICK_S, key="watch")
-def audience_live(language: str, theme_name: str) -> None:
-    """One tick of a page without controls."""
-    _tick(language, theme_name, has_controls=False)
-
-
-def _tick(language: str, theme_name: str, *, has_controls: bool) -> None:
-    """Draws no chart before the first snapshot: a progress bar says what takes long."""
+def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
+    """Draw the live page. No chart comes before the first snapshot: a progress bar says what takes long."""
     running = engine.shared()
     client, t, theme = running.client, translator(language), THEMES[theme_name]
     frame, state = running.hub.frame(), client.state
@@ -67,8 +59,8 @@ def _tick(language: str, theme_name: str, *, has_controls: bool) -> None:
     wide, side = st.columns([3.25, 1.15])
     with wide:
         legend = _legend(frame.snapshot.step.policy)
-        _guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
-        _guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
+        guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
+        guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
         _side(client, frame, theme, t, has_controls)
     _below(frame, t)
@@ -85,7 +77,7 @@ def _legend(policy: SchedulerPolicy) -> str:
     return LEGEND_NEVER if policy.preemption_mode == "never" else LEGEND
 
 
-def _guarded(draw: Callable[[], Any], name: str) -> None:
+def guarded(draw: Callable[[], Any], name: str) -> None:
     """Draw one element; an error in it is shown in its place and the tick goes on."""
     try:
         draw()
@@ -109,14 +101,17 @@ def _top(desk: Desk, state: ClientState, frame: Frame | None, t: Translate, has_
     widths = [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7]
     left, pick, *hold = st.columns(widths, vertical_alignment="center")
     with left:
-        _guarded(lambda: st.html(status.strip(state, snapshot, desk.client.marks, every, t)), "status")
+        guarded(lambda: st.html(status.strip(state, snapshot, desk.client.marks, every, t)), "status")
     with pick:
-        _guarded(lambda: _choose(frame, t), "selection")
+        guarded(lambda: _choose(frame, t), "selection")
     if has_controls:
         _holds(desk, hold, t)
     problem = st.session_state.get("step.problem", "")
-    _guarded(lambda: st.html(status.notices(state, snapshot, problem, t) or "<span></span>"), "notices")
-    _guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+    guarded(
+        lambda: st.html(status.notices(state, snapshot, problem, t, has_controls=has_controls) or "<span></span>"),
+        "notices",
+    )
+    guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
 
 
 def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
@@ -166,32 +161,32 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
     with queue:
         more = t("{n} waiting, {tokens} tokens", n=now.num_waiting, tokens=f"{now.num_waiting_tokens:,}")
         more = step.growth(frame.facts, t) or more
-        _guarded(
+        guarded(
             lambda: st.html(_title(t("Queue"), more) + step.head_reason(now, t)),
             "queue title",
         )
-        _guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
+        guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
     with running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
-        _guarded(lambda: st.html(_title(t("Running"), more)), "running title")
-        _guarded(lambda: _chart(charts["running"], data["running"], t("running set")), "running")
+        guarded(lambda: st.html(_title(t("Running"), more)), "running title")
+        guarded(lambda: _chart(charts["running"], data["running"], t("running set")), "running")
     with memory:
-        _guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
-        _guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
+        guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
+        guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
 
 
 def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
     names = [t("Last iteration"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
     happened, evicted, *own = st.tabs(names)
     with happened:
-        _guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
+        guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
         recent = shown_steps(frame, client.history(last=RECENT_STEPS))
-        _guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
+        guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with evicted:
-        _guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
+        guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
     if own:
         with own[0]:
-            _guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
+            guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
 
 
 def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSnapshot]:
@@ -203,4 +198,4 @@ def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSna
 
 def _below(frame: Frame, t: Translate) -> None:
     if st.toggle(t("What the picture says, as tables"), key="twin"):
-        _guarded(lambda: st.html(twin.twin(frame.snapshot.step, frame.marks, t)), "tables")
+        guarded(lambda: st.html(twin.twin(frame.snapshot.step, frame.marks, t)), "tables")

@@ -10,10 +10,10 @@ import streamlit as st
 
 from dashboard import engine, style
 from dashboard.i18n import LANGUAGES, N_, Translate
-from dashboard.pages import live
+from dashboard.pages import live, room
 from dashboard.settings import SettingsError
-from dashboard.views.markup import plain
-from dashboard.visit import VIEW, visit
+from dashboard.views.markup import esc, plain
+from dashboard.visit import VIEW, is_presenter, visit
 from scheduler import custom
 
 SIDEBAR_PX: Final = 300
@@ -21,13 +21,17 @@ SIDEBAR_PX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its title in English, and what draws it, sidebar included."""
+    """A page: its title in English, and what draws it, sidebar included. for_audience: not for the presenter only."""
 
     title: str
     draw: Callable[[], None]
+    for_audience: bool = True
 
 
-PAGES: Final[Mapping[str, Page]] = {"live": Page(N_("Live"), live.draw)}
+PAGES: Final[Mapping[str, Page]] = {
+    "live": Page(N_("Live"), live.draw),
+    "room": Page(N_("Room"), room.draw, for_audience=False),
+}
 """By the name in the address (``?view=``); the first is shown where the address names none of them.
 
 Streamlit's own navigation is not used: a widget that all pages share forgets its value there in every other run.
@@ -36,8 +40,15 @@ Streamlit's own navigation is not used: a widget that all pages share forgets it
 
 def page() -> None:
     """Draw what is shared, then the page that was asked for."""
-    st.set_page_config(page_title="Batchscope", page_icon="▦", layout="wide", initial_sidebar_state=SIDEBAR_PX)
-    seen = visit(tuple(PAGES))
+    presenter = is_presenter()
+    st.set_page_config(
+        page_title="Batchscope",
+        page_icon="▦",
+        layout="wide",
+        initial_sidebar_state=SIDEBAR_PX if presenter else "auto",  # on a phone it would cover the page
+    )
+    names = tuple(name for name, page in PAGES.items() if presenter or page.for_audience)
+    seen = visit(names)
     t = seen.t
     st.html(style.sheet(seen.theme_name))
     custom.load_from_environment()  # again after an edit of our sources, which Streamlit re-imports
@@ -47,15 +58,17 @@ def page() -> None:
         st.error(t("The engine was not started: {reason}", reason=plain(str(error))))
         return
     with st.sidebar:
-        _shared_sidebar(t)
+        _shared_sidebar(names, t)
+        if not engine.shared().door.is_open:
+            _role(presenter, t)
     PAGES[seen.view].draw()
 
 
-def _shared_sidebar(t: Translate) -> None:
-    if len(PAGES) > 1:
+def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:
+    if len(names) > 1:
         st.segmented_control(
             t("Page"),
-            list(PAGES),
+            list(names),
             key=VIEW,
             format_func=lambda name: t(PAGES[name].title),
             label_visibility="collapsed",
@@ -72,6 +85,13 @@ def _shared_sidebar(t: Translate) -> None:
         required=True,
         width="stretch",
     )
+
+
+def _role(presenter: bool, t: Translate) -> None:
+    """Which of the two this browser is, and the way to the other."""
+    words = t("You are the presenter.") if presenter else t("You are in the audience: you see everything and can vote.")
+    way = t("Be audience again") if presenter else t("I am the presenter")
+    st.html(f'<p class="bs-quiet" id="bs-role">{esc(words)} <a href="./presenter" target="_self">{esc(way)}</a></p>')
 
 
 def _into_the_address() -> None:

@@ -20,7 +20,7 @@ MAX_CHOICES: Final = 8
 MAX_TEXT: Final = 2000
 """Characters of a message, of its values together, and of a name."""
 MAX_LINES: Final = 12
-HERE_S: Final = 5.0
+HERE_S: Final = 15.0
 """A page that has not ticked for so long is not counted as open."""
 
 Phase = Literal["none", "open", "closed", "revealed"]

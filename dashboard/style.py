@@ -140,6 +140,37 @@ def _side(c: Theme) -> str:
 .bs-table th, .bs-table td {{ padding: 2px 10px 2px 0; border-bottom: 1px solid {c.grid}; vertical-align: top; }}"""
 
 
+def _room(c: Theme) -> str:
+    """The room's question, votes and invitation; large enough for a thumb, and for the last row."""
+    return f"""
+.bs-board, .bs-question, .bs-result, .bs-invite, #bs-here, .bs-tally {{ font-family: {FONTS}; color: {c.ink}; }}
+.bs-board {{ border-left: 4px solid {c.accent}; padding: 2px 12px; margin: 4px 0 8px; }}
+.bs-board h2 {{ font-size: 20px; line-height: 26px; margin: 0; padding: 0; }}
+.bs-board p, .bs-result p {{ font-size: 16px; line-height: 23px; margin: 4px 0; overflow-wrap: anywhere; }}
+.bs-question b {{ font-size: 20px; line-height: 27px; overflow-wrap: anywhere; }}
+.bs-question p {{ font-size: 14px; color: {c.muted}; margin: 2px 0; }}
+.st-key-bs-vote button {{ min-height: 56px; }}
+.st-key-bs-vote button p {{ font-size: 18px; white-space: normal; overflow-wrap: anywhere; }}
+.bs-tally {{ display: grid; grid-template-columns: minmax(120px, 1fr) 2fr 3em; gap: 10px; align-items: center;
+  font-size: 16px; line-height: 22px; padding: 3px 0; }}
+.bs-tally span {{ overflow-wrap: anywhere; }}
+.bs-tally i {{ background: {c.grid}; border-radius: 3px; height: 18px; }}
+.bs-tally u {{ display: block; background: {c.accent}; border-radius: 3px; height: 18px; }}
+.bs-tally em {{ font-style: normal; font-weight: 700; font-variant-numeric: tabular-nums; }}
+.bs-answer span {{ font-weight: 700; }}
+.bs-invite {{ display: flex; gap: 24px; align-items: center; flex-wrap: wrap; }}
+.bs-invite img {{ width: 260px; height: 260px; }}
+.bs-invite p {{ font-size: 18px; margin: 0; }}
+.bs-invite b {{ font-size: 34px; overflow-wrap: anywhere; user-select: all; }}
+#bs-here {{ font-size: 18px; }}
+@media (max-width: 640px) {{
+  [data-testid="stHeader"] {{ height: 44px; min-height: 44px; }}
+  [data-testid="stMainBlockContainer"] {{ padding-top: 48px; }}
+  .bs-tiles {{ grid-template-columns: 1fr 1fr; height: auto; }}
+  .bs-strip {{ height: auto; }} .bs-strip .bs-row {{ flex-wrap: wrap; height: auto; white-space: normal; }}
+}}"""
+
+
 @cache
 def sheet(theme_name: str) -> str:
     """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
@@ -147,7 +178,7 @@ def sheet(theme_name: str) -> str:
     ours = ("strip", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table", "quiet")
     named = ", ".join(f".bs-{name}" for name in (*ours, "head", "text", "prompt", "costs", "preset"))
     base = f"{named} {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}"
-    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c))
+    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c), _room(c))
     return f"<style>{''.join(parts)}</style>"
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import engine
+from dashboard.audience import audience
 from dashboard.controls import sidebar
-from dashboard.live import audience_live, live
+from dashboard.live import live
 from dashboard.views.markup import plain
 from dashboard.visit import visit
 from scheduler import custom
 
 
 def draw() -> None:
-    """Controls once; the live part then ticks by itself."""
+    """Controls once, for the presenter; the live part then ticks by itself."""
     seen = visit()
     running, t = engine.shared(), seen.t
     with st.sidebar:
@@ -21,4 +22,4 @@ def draw() -> None:
             st.warning(t("A policy was left out: {file}: {reason}", file=plain(fault.file), reason=plain(fault.reason)))
         if seen.presenter:
             sidebar(running.desk, t)
-    (live if seen.presenter else audience_live)(seen.language, seen.theme_name)
+    (live if seen.presenter else audience)(seen.language, seen.theme_name)

@@ -122,9 +122,19 @@ def strip(
     return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{small}</div>'
 
 
-def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t: Translate) -> str:
+def _toy_words(t: Translate, has_controls: bool) -> str:
+    if not has_controls:
+        return esc(t("Toy model: random weights, so its text means nothing. Scheduling and memory are real."))
+    words = t("Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:")
+    after = t("Then choose the model under Restart in the sidebar.")
+    return f"{esc(words)} <code>{esc(MODEL_COMMAND)}</code> {esc(after)}"
+
+
+def notices(
+    state: ClientState, snapshot: EngineSnapshot | None, problem: str, t: Translate, *, has_controls: bool = True
+) -> str:
     """What the reader must know: a failure, a restart under way, a toy model, a step that was refused (``problem``);
-    "" when all is well."""
+    "" when all is well. has_controls: the reader can act on it; others get no folders and commands of the machine."""
     lines = [f'<div class="bs-notice">{esc(problem, 300)}</div>'] if problem else []
     if state.phase in TOLD:
         text = {
@@ -136,14 +146,11 @@ def notices(state: ClientState, snapshot: EngineSnapshot | None, problem: str, t
             "stopped": N_("The engine has been stopped."),
         }[state.phase]
         said = f" {esc(engine_words(state.message, t))}" if state.message else ""
-        detail = [line for line in dict.fromkeys(state.detail[-4:]) if not state.message or line not in state.message]
+        last = state.detail[-4:] if has_controls else ()
+        detail = [line for line in dict.fromkeys(last) if not state.message or line not in state.message]
         more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in detail)
         tone = "" if state.phase == "computing" else " bs-bad"
         lines.append(f'<div class="bs-notice{tone}" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>')
     if snapshot is not None and snapshot.info.is_toy:
-        words = t(
-            "Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:"
-        )
-        after = t("Then choose the model under Restart in the sidebar.")
-        lines.append(f'<div class="bs-notice bs-toy">{esc(words)} <code>{esc(MODEL_COMMAND)}</code> {esc(after)}</div>')
+        lines.append(f'<div class="bs-notice bs-toy">{_toy_words(t, has_controls)}</div>')
     return "".join(lines)

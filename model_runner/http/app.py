@@ -104,11 +104,12 @@ class HttpApi:
         return endpoint  # type: ignore[return-value]  # Starlette takes a function of a request as well
 
     def _check_key(self, request: Request) -> None:
-        key = self._settings.api_key
-        if not key:
+        keys = [key for key in (self._settings.api_key, self._settings.other_key) if key]
+        if not keys:
             return
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), key.encode())
+        brought = given.strip().encode("latin-1", "replace")
+        same = any(hmac.compare_digest(brought, key.encode()) for key in keys)
         if scheme.lower() != "bearer" or not same:
             raise ApiError(
                 401, "a valid API key is needed: Authorization: Bearer KEY", code="invalid_api_key",

@@ -15,7 +15,8 @@ MAX_QUEUED_LIMIT = 900
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """api_key: what ``Authorization: Bearer`` must bring for /v1/*, "" = no key is asked for.
+    """api_key: what ``Authorization: Bearer`` must bring for /v1/*, "" = no key is asked for. other_key: one more that
+    serves as well; the page sets its presenter's token, so that its audience cannot act here.
 
     max_queued: waiting requests, the page's included, from which on the API answers 429. max_body_bytes: of one
     request. max_open: answers under way at a time. body_timeout_s: until a body must have come in.
@@ -23,6 +24,7 @@ class ApiSettings:
     """
 
     api_key: str = field(default="", repr=False)
+    other_key: str = field(default="", repr=False)
     max_queued: int = 256
     max_body_bytes: int = 4 * 2**20
     max_open: int = 1024

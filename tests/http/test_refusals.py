@@ -28,6 +28,17 @@ def error_of(response: httpx.Response) -> dict:
     return error
 
 
+def test_a_second_key_serves_as_well_and_either_alone_closes_the_api():
+    for settings in (ApiSettings(api_key="sesam", other_key="presenter"), ApiSettings(other_key="presenter")):
+        with serving(ScriptedClient(DONE), settings) as url:
+            assert post(url, GOOD).status_code == httpx.get(f"{url}/v1/models").status_code == 401
+            assert post(url, GOOD, headers={"authorization": "Bearer"}).status_code == 401
+            assert httpx.get(f"{url}/v1/models", headers={"authorization": "Bearer presenter"}).status_code == 200
+            first = httpx.get(f"{url}/v1/models", headers={"authorization": "Bearer sesam"})
+            assert first.status_code == (200 if settings.api_key else 401)
+    assert "presenter" not in repr(ApiSettings(other_key="presenter"))
+
+
 def test_the_key_is_asked_for_on_v1_and_nowhere_else():
     with serving(ScriptedClient(DONE), ApiSettings(api_key="sesam")) as url:
         for headers in (
