@@ -16,6 +16,7 @@ from dashboard.figures import FigureBook, Figures
 from dashboard.history import StepFacts, assign_slots, step_facts
 from dashboard.identity import NO_MARK, MarkBook
 from dashboard.lanes import Run
+from dashboard.lives import LifeBook
 from dashboard.policy_marks import marks_table
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
@@ -63,6 +64,7 @@ class Hub:
         self._slots: dict[str, int] = {}
         self._figures = FigureBook()
         self._evictions = EvictionBook()
+        self.lives = LifeBook()
         self._seen: tuple[str, int] = ("", -1)
         self._totals: Totals | None = None
         self._frame: Frame | None = None
@@ -120,6 +122,7 @@ class Hub:
         self._slots = {r: slots[r] for r in step.running.request_id}
         self._figures.add(snapshot)
         self._evictions.add(snapshot, names)
+        self.lives.add(snapshot)
         self._seen = (snapshot.run_id, step.step_id)
 
     def _next_x(self, snapshot: EngineSnapshot) -> int:

@@ -23,6 +23,7 @@ from dashboard.prompt import prompt_panel
 from dashboard.views import memory_account, status, step, tiles, twin
 from dashboard.views.markup import esc, plain, scroll
 from dashboard.visit import is_presenter
+from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
 from model_runner.messages import EngineSnapshot
@@ -176,12 +177,14 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
 
 
 def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
-    names = [t("Last iteration"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
-    happened, evicted, *own = st.tabs(names)
+    names = [t("Last iteration"), t("Why"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
+    happened, reasons, evicted, *own = st.tabs(names)
     with happened:
         guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
         recent = shown_steps(frame, client.history(last=RECENT_STEPS))
         guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
+    with reasons:
+        guarded(lambda: why_panel(frame, theme, t), "reasons")
     with evicted:
         guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
     if own:

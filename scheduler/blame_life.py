@@ -73,7 +73,8 @@ class Life:
     Invariant: ``parts`` are contiguous from ``known_from`` to ``until``, each longer than 0; their lengths and
     ``folded`` (the sum by cause of all before ``known_from``) add up to ``until - arrival``, exactly.
 
-    outcome: "" while it lives, "finished", "aborted", or "lost": it ended while nobody watched. held: nanoseconds the
+    outcome: "" while it lives, "finished", "aborted", or "lost": it ended while nobody watched. tokens: those since
+    ``known_from``; first_token: the first that was seen, with the number it has. held: nanoseconds the
     clock stood still during its life (pause, single step, pace): part of nobody's latency, so of no part.
     """
 
@@ -89,6 +90,7 @@ class Life:
     folded: Mapping[str, int]
     folded_tokens: int
     tokens: tuple[Token, ...]
+    first_token: Token | None
     moments: tuple[Moment, ...]
     stages: tuple[Stage, ...]
     held: int
@@ -137,6 +139,7 @@ class OpenLife:
     holds: bool = False
     outcome: str = ""
     end_reason: str = ""
+    first_token: Token | None = None
     held_before: int = 0
     held: int = 0
     known_from: int = 0
@@ -177,6 +180,7 @@ class OpenLife:
     def token(self, number: int, at: int, step_id: int) -> None:
         """It got a token at the end of a step."""
         self.tokens.append(Token(number, at, step_id))
+        self.first_token = self.first_token or self.tokens[-1]
 
     def came_earlier(self, arrival: int) -> None:
         """Set the arrival right that was not known when the life was opened."""
@@ -196,6 +200,8 @@ class OpenLife:
         moved = [shifted(stretch, shift, since) for stretch in self.stretches]
         self.stretches = deque(stretch for stretch in moved if stretch.start < stretch.end)
         self.tokens = deque(replace(t, at=min(t.at + shift, since)) for t in self.tokens)
+        if self.first_token is not None:
+            self.first_token = replace(self.first_token, at=self.first_token.at + shift)
         self.moments = deque((replace(m, at=min(m.at + shift, since)) for m in self.moments), maxlen=256)
         self.arrival, self.known_from = self.arrival + shift, self.known_from + shift
         self.cursor, self.run_id, self.state = min(self.cursor + shift, since), run_id, WAITING
@@ -237,6 +243,7 @@ class OpenLife:
             folded=dict(self.folded),
             folded_tokens=self.folded_tokens,
             tokens=tuple(self.tokens),
+            first_token=self.first_token,
             moments=tuple(self.moments),
             stages=tuple(stage_of(stretch) for stretch in stretches),
             held=self.held if self.outcome else held - self.held_before,

@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.block_squares import MapGeometry
 from dashboard.charts.flow import queue, running
+from dashboard.charts.life import life
 from dashboard.charts.memory import block_map
 from dashboard.charts.parts import params, slim
 from dashboard.charts.theme import THEMES, Theme, config
@@ -40,6 +41,18 @@ def _specs(theme_name: str, language: str, geometry: MapGeometry, drawn_by: str)
         "time": timeline(theme, t),
     }
     return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
+
+
+def life_spec(theme: str, language: str) -> dict[str, Any]:
+    """The chart of one request's life. Do not change what is returned: it is shared."""
+    with _altair:
+        return _life_spec(theme, language, renderer())
+
+
+@cache
+def _life_spec(theme_name: str, language: str, drawn_by: str) -> dict[str, Any]:
+    theme = THEMES[theme_name]
+    return _finish(life(theme, translator(language)), theme, drawn_by)
 
 
 def _finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""One request: its life on a line, who took its time, each gap between its tokens, its text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard import engine
+from dashboard.charts.specs import life_spec
+from dashboard.charts.theme import THEMES
+from dashboard.elements import guarded, title, vega
+from dashboard.hub import Hub
+from dashboard.i18n import N_, Translate, translator
+from dashboard.identity import NO_MARK
+from dashboard.life_tables import WHOLE, WINDOWS, life_data
+from dashboard.views import life as views
+from dashboard.views.markup import esc, scroll
+from dashboard.visit import visit
+from model_runner.client import RunnerClient
+from model_runner.views import RequestView
+from scheduler.blame_life import Life
+
+TICK_S: Final = 0.5
+REQUEST: Final = "request"
+"""Name of the chosen request in the address."""
+CHOSEN: Final = "chosen"
+"""Key of the control that chooses a request, on every page."""
+MAX_KNOWN: Final = 1_000
+MAX_ID: Final = 256
+GAPS_HEIGHT: Final = 262
+BOX_HEIGHT: Final = 284
+EMPTY: Final = N_("Choose a request above: its whole life shows here. Requests that ended are kept for a while.")
+
+
+def draw() -> None:
+    """The chosen request, anew in every tick."""
+    seen = visit()
+    wanted = st.session_state.pop("request.wanted", "")
+    if not wanted and not st.session_state.get(CHOSEN):
+        wanted = st.query_params.get(REQUEST, "")
+    if wanted:
+        st.session_state[CHOSEN] = wanted[:MAX_ID]
+    one_request(seen.language, seen.theme_name)
+
+
+@st.fragment(run_every=TICK_S, key="request")
+def one_request(language: str, theme_name: str) -> None:
+    """One tick."""
+    running, t, theme = engine.shared(), translator(language), THEMES[theme_name]
+    client, hub = running.client, running.hub
+    frame = hub.frame()
+    chosen, window = _choose(client, hub, t)
+    view = client.request(chosen) if chosen else None
+    life = hub.lives.life(chosen) if chosen else None
+    if view is None and life is None:
+        words = t("No request named {id} is known here.", id=chosen) if chosen else t(EMPTY)
+        st.html(f'<p class="bs-quiet">{esc(words, 300)}</p>')
+        return
+    mark = frame.marks.get(chosen, NO_MARK) if frame else NO_MARK
+    guarded(lambda: st.html(views.head(view, life, mark, theme, t) + views.tiles(life, t)), "head")
+    guarded(lambda: st.html(title(t("Life and blame"), t(views.KEY))), "title")
+    if life is not None:
+        alt = t("life of {id}: what it did, and who took its time", id=chosen)
+        guarded(lambda: vega(life_spec(theme_name, language), life_data(life, window), alt), "life")
+    _below(view, life, t)
+
+
+def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
+    """The controls: which request, and which part of its life.
+
+    An option is the bare id: a browser sends what an option looks like, and one whose looks change is gone.
+    """
+    known = list(dict.fromkeys([v.request_id for v in reversed(client.requests())] + hub.lives.ids()))[:MAX_KNOWN]
+    chosen = st.session_state.get(CHOSEN)
+    if chosen and chosen not in known:
+        known.insert(0, chosen)
+
+    pick, part = st.columns([2, 1.2], vertical_alignment="center")
+    with pick:
+        chosen = st.selectbox(
+            t("Request"), known, index=None, key=CHOSEN, label_visibility="collapsed",
+            placeholder=t("Choose a request, or type its id (newest first)"),
+            help=t("All requests that are kept, the newest first, those that ended too."),
+        )  # fmt: skip
+    with part:
+        window = st.segmented_control(
+            t("Part of its life"), list(WINDOWS), key="request.window", default=WHOLE, required=True,
+            format_func=lambda name: t(WINDOWS[name]), label_visibility="collapsed", width="stretch",
+            help=t("What the time axis shows."),
+        )  # fmt: skip
+    if chosen and st.query_params.get(REQUEST) != chosen:
+        st.query_params[REQUEST] = chosen
+    elif not chosen and REQUEST in st.query_params:
+        del st.query_params[REQUEST]
+    return chosen or "", window or WHOLE
+
+
+def _below(view: RequestView | None, life: Life | None, t: Translate) -> None:
+    sums, spaces = st.columns([1.0, 2.9])
+    with sums:
+        guarded(lambda: st.html(scroll(views.totals(life, t), BOX_HEIGHT)), "totals")
+    with spaces:
+        more = t("the longest first; a click on a head sorts")
+        guarded(lambda: st.html(title(t("Gaps between tokens"), more)), "gaps title")
+        guarded(lambda: _gaps(life, t), "gaps")
+    guarded(lambda: st.html(views.text(view, t)), "text")
+
+
+def _gaps(life: Life | None, t: Translate) -> None:
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        views.gaps(life, t),
+        key="gaps",
+        hide_index=True,
+        height=GAPS_HEIGHT,
+        column_config={
+            t("token"): number(width=55, help=t("1 = the first; empty = after the last, until the end")),
+            t("iteration"): number(width=70),
+            t("ms"): number(format="%.2f", width=75),
+            t("own work"): number(format="%.0f %%", width=75, help=t("share of the gap spent on its own tokens")),
+            t("who was in the way"): st.column_config.TextColumn(width="large"),
+        },
+    )

@@ -1,0 +1,37 @@
+"""The tab of reasons, and the way to the page of the highlighted request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard.charts.theme import Theme
+from dashboard.hub import Frame
+from dashboard.i18n import Translate
+from dashboard.views.markup import plain, scroll
+from dashboard.views.why import why
+from dashboard.visit import VIEW
+
+WHY_HEIGHT: Final = 336
+_GO: Final = "request.go"
+
+
+def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
+    """The reasons of the step that is shown."""
+    chosen = st.session_state.get("chosen") or ""
+    st.button(
+        t("Open the page of {id}", id=plain(chosen)) if chosen else t("Open its page"), key="request.open",
+        on_click=_ask, args=(chosen,), disabled=not chosen, width="stretch",
+        help=t("Highlight a request first: its own page shows its whole life and who took its time."),
+    )  # fmt: skip
+    if st.session_state.pop(_GO, False):
+        st.rerun()
+    st.html(scroll(why(frame.snapshot.step, frame.marks, chosen, theme, t), WHY_HEIGHT))
+
+
+def _ask(request_id: str) -> None:
+    """Go there with the next run of the whole page: what a tick draws is only a part of it."""
+    st.session_state[VIEW] = st.query_params[VIEW] = "request"
+    st.session_state["request.wanted"] = request_id
+    st.session_state[_GO] = True

@@ -1,0 +1,204 @@
+"""The page of one request: its totals add up, its gaps name who was in the way, its text stays text."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from dashboard import engine
+from dashboard.arrow import decode
+from dashboard.charts.theme import THEMES
+from dashboard.hub import Hub
+from dashboard.i18n import translator
+from dashboard.life_numbers import numbers_of, rounded
+from dashboard.life_tables import GROUPS, STAGES, WINDOWS, life_data, shares, ticks, window_of
+from dashboard.lives import LifeBook
+from dashboard.reasons import CAUSE_WORDS, SENTENCES, STAGE_WORDS, gap_words
+from dashboard.views.life import gaps
+from dashboard.views.why import decided, not_done, why
+from scheduler import SchedulerPolicy
+from scheduler.blame_parts import CAUSES, Part
+from tests.dashboard.fakes import FakeClient, engine_with
+from tests.dashboard.test_page import charts, html, page
+
+EN = translator("en")
+
+
+@pytest.fixture
+def client(monkeypatch):
+    fake = FakeClient(SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=16))
+    for i, (prompt, output) in enumerate([(20, 6), (3, 12), (40, 4), (5, 8)]):
+        fake.add(f"r{i}", prompt, output)
+    shared = engine_with(fake)
+    monkeypatch.setattr(engine, "shared", lambda: shared)
+    return fake
+
+
+def lives_of(client: FakeClient) -> LifeBook:
+    hub = Hub(client)  # type: ignore[arg-type]
+    hub.frame()
+    return hub.lives
+
+
+def test_every_cause_has_its_words_and_one_row_of_the_lane():
+    assert set(CAUSE_WORDS) == set(SENTENCES) - {"memory who"} == set(CAUSES)
+    assert sorted(cause for _, causes in GROUPS.values() for cause in causes) == sorted(CAUSES)
+    assert tuple(STAGE_WORDS) == STAGES
+
+
+def test_rounded_totals_add_up_to_the_rounded_sum():
+    rng = random.Random(1)
+    for _ in range(500):
+        totals = {cause: rng.randrange(10**9) for cause in rng.sample(CAUSES, rng.randint(1, 8))}
+        shown = rounded(totals)
+        assert sum(shown.values()) == round(sum(totals.values()) / 1000)
+        assert all(abs(shown[cause] * 1000 - value) < 1000 for cause, value in totals.items() if value)
+
+
+def test_the_lane_shows_of_each_moment_what_the_parts_say(client):
+    client.run(30)
+    life = lives_of(client).life("r1")
+    window = window_of(life, "whole")
+    columns = shares(life.parts, window)
+    summed = {cause: sum(column.get(cause, 0) for column in columns) for cause in CAUSES}
+    assert {cause: length for cause, length in summed.items() if length} == life.totals
+    assert sum(sum(column.values()) for column in columns) == life.end_to_end
+    table = decode(life_data(life, "whole")["blame"])
+    assert all(0 < share <= 1 for share in table["h"])
+    assert max(table["e"]) == pytest.approx(life.end_to_end / 1e9)
+
+
+@pytest.mark.parametrize("which", WINDOWS)
+def test_every_window_lies_in_the_life_and_has_an_axis(client, which):
+    client.run(30)
+    life = lives_of(client).life("r1")
+    low, high = window_of(life, which)
+    assert life.known_from <= low < high <= life.until
+    data = {name: decode(table) for name, table in life_data(life, which).items()}
+    assert len(data["ticks"]["x"]) >= 2
+    assert len(data["tokens"]["x"]) >= 2
+
+
+def test_an_axis_has_few_round_ticks_whatever_its_span():
+    for span in (1e-6, 0.003, 0.9, 7.0, 61.0, 5000.0):
+        places = ticks(0.0, span)
+        assert 2 <= len(places) <= 10
+        assert len({label for _, label in places}) == len(places)
+
+
+def test_the_longest_gap_comes_first_and_its_sentence_names_who_was_in_the_way(client):
+    client.run(2)
+    client.add("long", 60, 2)
+    client.set_policy(replace(client.policy, max_num_seqs=3, max_num_batched_tokens=256))
+    client.run(12)
+    table = gaps(lives_of(client).life("r1"), EN)
+    assert list(table["ms"]) == sorted(table["ms"], reverse=True)
+    assert any("prefill of long (60 tokens)" in words for words in table["who was in the way"])
+
+
+def test_a_gap_is_told_by_its_longest_causes_and_the_rest_is_counted():
+    parts = [Part(0, 5_000_000, "own_decode", 1, "a", 1, 1)]
+    parts += [Part(5_000_000 * i, 5_000_000 * i + 4_000_000 - i, "others_prefill", 1, f"r{i}", 9, 1) for i in (1, 2, 3)]
+    told = gap_words(parts, EN)
+    assert (
+        told == "5.0 ms own decode · 4.0 ms prefill of r1 (9 tokens) · 4.0 ms prefill of r2 (9 tokens) · 4.0 ms other"
+    )
+
+
+def test_the_numbers_are_those_of_the_record(client):
+    client.run(40)
+    records = {r.request_id: r for s in client.history() for r in s.step.records}
+    for request_id, record in records.items():
+        numbers = numbers_of(lives_of(client).life(request_id))
+        assert numbers.queue / 1e9 == pytest.approx(record.first_scheduled_time - record.arrival_time, abs=1e-6)
+        assert numbers.ttft / 1e9 == pytest.approx(record.first_token_time - record.arrival_time, abs=1e-6)
+        tpot = (record.last_token_time - record.first_token_time) / (record.num_output_tokens - 1)
+        assert numbers.tpot / 1e9 == pytest.approx(tpot, abs=1e-6)
+        assert numbers.end_to_end / 1e9 == pytest.approx(record.end_time - record.arrival_time, abs=1e-6)
+
+
+def test_a_life_goes_on_over_a_restart_of_the_worker(client):
+    client.run(3)
+    before = lives_of(client).life("r1")
+    client.start_run("run-2", client.policy)
+    client.add("r1", 3, 12)
+    client.run(3)
+    life = lives_of(client).life("r1")
+    assert [moment.kind for moment in life.moments].count("restart") == 1
+    assert len(life.tokens) > len(before.tokens)
+    assert sum(life.totals.values()) == life.end_to_end
+
+
+def test_held_time_is_told_apart_from_the_life(client):
+    client.run(6)
+    book, away = LifeBook(), 0.0
+    for snapshot in client.history():
+        away += 2.0 if snapshot.step.step_id == 4 else 0.0
+        book.add(replace_struct(snapshot, monotonic_time=snapshot.monotonic_time + away))
+    life = book.life("r1")
+    assert life.held == pytest.approx(2e9)
+    assert life.end_to_end == pytest.approx(0.6e9)
+
+
+def replace_struct(snapshot, **changes):
+    import msgspec
+
+    return msgspec.structs.replace(snapshot, **changes)
+
+
+def test_the_page_shows_totals_that_add_up_to_the_end_to_end_time(client):
+    client.run(30)
+    at = page(view="request", request="r2")
+    assert not at.exception
+    text = html(at)
+    cells = re.findall(r"<td>(?:<b[^>]*>)?([\d,]+\.\d{3})(?:</b>)?</td>", text)
+    values = [int(cell.replace(",", "").replace(".", "")) for cell in cells]
+    assert sum(values[:-1]) == values[-1] > 0
+    drawn = charts(at)
+    assert set(drawn) == {"frame"}
+    assert list(at.dataframe[0].value.columns)[-1] == "who was in the way"
+
+
+def test_the_page_finds_ended_requests_says_who_is_unknown_and_speaks_korean(client):
+    client.run(60)
+    at = page(view="request", lang="ko")
+    assert not at.exception
+    assert {"r0", "r1", "r2", "r3"} <= set(at.selectbox(key="chosen").options)
+    at.selectbox(key="chosen").set_value("r0").run()
+    assert "전체 시간" in html(at)
+    unknown = page(view="request", request="<b>nobody</b>")
+    assert not unknown.exception
+    assert "&lt;b&gt;nobody&lt;/b&gt;" in html(unknown)
+
+
+def test_hostile_text_stays_text(client):
+    hostile = "<script>alert(1)</script>\u202e"
+    client.views["r1"] = replace(client.views["r1"], prompt_text=hostile, text=hostile * 100)
+    client.run(5)
+    text = html(page(view="request", request="r1"))
+    assert "<script>" not in text
+    assert "\u202e" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_why_says_what_each_waiting_request_needs_what_is_there_and_who_is_in_front(client):
+    step = client.run(3)
+    text = why(step, {}, "r3", THEMES["dark"], EN)
+    row = step.waiting[0]
+    assert f"needs {row.needed_blocks} blocks, {row.free_blocks} there" in text
+    assert "max_num_seqs requests are running already" in text
+    assert decided(step, EN)[0].startswith(f"{len(step.num_scheduled_tokens)} requests compute")
+    assert f"{len(step.waiting)} not admitted: batch is full." in not_done(step, EN)
+
+
+def test_why_tells_of_a_running_request_without_tokens():
+    client = FakeClient(SchedulerPolicy(max_num_seqs=4, preemption_mode="never"), num_blocks=6, block_size=4)
+    client.add("a", 8, 12)
+    client.add("b", 11, 12)
+    told: list[str] = []
+    for _ in range(12):
+        told += not_done(client.run(), EN)
+    assert any("computes nothing: no KV block is free" in words for words in told)
