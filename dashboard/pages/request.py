@@ -113,6 +113,7 @@ def _gaps(life: Life | None, t: Translate) -> None:
         views.gaps(life, t),
         key="gaps",
         hide_index=True,
+        placeholder="–",
         height=GAPS_HEIGHT,
         column_config={
             t("token"): number(width=55, help=t("1 = the first; empty = after the last, until the end")),
