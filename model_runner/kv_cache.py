@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from model_runner.errors import RunnerConfigError
+from model_runner.errors import RunnerConfigError, first_line
 from model_runner.model_config import ModelConfig
+from model_runner.process_memory import available_bytes
 
 SCRATCH_PAGE = 0
 """Belongs to no request: padding tokens write here, so that they never touch a real one."""
@@ -53,13 +54,15 @@ class KVCache:
         layers = config.num_hidden_layers
         page = (self.kv_heads, block_size) if heads_first else (block_size, self.kv_heads)
         shape = (2 * layers, self.num_pages, *page, config.head_dim)
+        needed = bytes_per_token(config, dtype) * block_size * self.num_pages
+        too_large = f"num_blocks is {num_blocks}; a KV cache of {needed / 2**20:.0f} MiB does not fit on {device}"
+        available = available_bytes() if device.type == "cpu" else None
+        if available is not None and needed > available:
+            raise RunnerConfigError(f"{too_large}: {available / 2**20:.0f} MiB are available")
         try:
             self._blocks = torch.zeros(shape, device=device, dtype=dtype)
         except (RuntimeError, MemoryError) as error:
-            needed = bytes_per_token(config, dtype) * block_size * self.num_pages
-            raise RunnerConfigError(
-                f"num_blocks is {num_blocks}; a KV cache of {needed / 2**20:.0f} MiB does not fit on {device}: {error}"
-            ) from error
+            raise RunnerConfigError(f"{too_large}: {first_line(error)}") from error
         self._keys, self._values = list(self._blocks[:layers].unbind()), list(self._blocks[layers:].unbind())
 
     def keys(self, layer: int) -> torch.Tensor:
