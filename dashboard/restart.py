@@ -46,8 +46,9 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
         dtype = left.selectbox(t("Data type"), dtypes, index=dtypes.index(config.dtype))
         device = right.selectbox(t("Device"), devices, index=devices.index(config.device))
         threads = st.number_input(
-            t("Threads"), 0, MAX_THREADS, config.threads, help=t("0 = chosen at the start: all cores but one.")
-        )
+            t("Threads"), 0, MAX_THREADS, config.threads,
+            help=t("0 = chosen at the start by a short measurement, at most all cores but one."),
+        )  # fmt: skip
         pressed = st.form_submit_button(t("Restart the engine"), width="stretch")
     if pressed:
         wanted = replace(config, model=str(model), block_size=int(size), num_blocks=int(blocks))

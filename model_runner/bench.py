@@ -24,6 +24,7 @@ from model_runner.bench_workload import (
 from model_runner.config import RunnerConfig
 from model_runner.errors import RunnerError
 from model_runner.runner import ModelRunner
+from model_runner.timings_line import timings_line
 from scheduler import Scheduler, SchedulerPolicy, custom
 from scheduler.replay import policy_of, setting
 from scheduler.workload import POOL_FIELDS, WorkloadError
@@ -146,6 +147,8 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, Any], Measurement]:
     started = time.perf_counter()
     runner = ModelRunner.load(config)
     load_s = time.perf_counter() - started
+    if runner.info.start_timings:
+        print(timings_line(runner.info.threads, runner.info.start_timings))
     workload = read_bench_workload(options.workload, runner.vocab_size, options.seed)
     settings = dict(setting(text) for text in options.set)
     policy = policy_of(options.policy, workload.config, settings)
@@ -200,7 +203,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="policy field, repeatable")
     parser.add_argument("--device", default=defaults.device, help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", default=defaults.dtype, help="auto, float32 or bfloat16")
-    parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1; 0 = all cores but one)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="torch threads (default 1; 0 = measured, at most all cores but one)",
+    )
     parser.add_argument("--block-size", type=int, help="tokens of a KV block (default: the file's, or 32)")
     parser.add_argument("--num-blocks", type=int, help="KV blocks (default: the file's, or 1024)")
     parser.add_argument(

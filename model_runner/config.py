@@ -14,7 +14,9 @@ class RunnerConfig:
 
     model: "smollm2" (the default package), "toy" (random weights) or a folder in Hugging Face form.
     device: "auto", "cpu", "cuda" or "cuda:N". dtype: "auto", "float32" or "bfloat16".
-    threads: torch threads, >= 0; 0 = chosen at start (all cores but one, so that the page keeps one).
+        "auto" is decided at the start, on a CPU by a short measurement (``start_measurement``).
+    threads: torch threads, >= 0; 0 = chosen at the start by the same measurement, at most all cores but one, so that
+        the page keeps one.
     block_size: token slots of one KV block, >= 1. num_blocks: blocks in the pool, >= 1 (block 0, the scratch block, is
         beside them). num_host_blocks: blocks in host memory for swapped requests, >= 0; 0 = nothing can be swapped.
         max_model_len: tokens of prompt and output together, >= 2; None = what the model and the pool

@@ -12,6 +12,7 @@ import torch
 
 from model_runner.config import RunnerConfig
 from model_runner.errors import RunnerConfigError
+from model_runner.start_measurement import Measure, StartTiming, choose_by_measuring
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -20,11 +21,15 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """device: where tensors live. dtype: of weights and KV cache. threads: torch threads of the process, >= 1."""
+    """device: where tensors live. dtype: of weights and KV cache. threads: torch threads of the process, >= 1.
+
+    timings: what the choice of the last two was made from; empty = nothing was measured.
+    """
 
     device: torch.device
     dtype: torch.dtype
     threads: int
+    timings: tuple[StartTiming, ...] = ()
 
     @property
     def dtype_name(self) -> str:
@@ -32,16 +37,25 @@ class DeviceChoice:
         return str(self.dtype).removeprefix("torch.")
 
 
-def choose_device(config: RunnerConfig) -> DeviceChoice:
+def choose_device(config: RunnerConfig, measure: Measure | None = None) -> DeviceChoice:
     """Resolve "auto" and check the rest.
 
-    dtype "auto" is bfloat16 where the hardware multiplies it (CPU: AVX512-BF16 or AMX; CUDA: compute capability 8.0),
-    else float32. threads 0 is all usable cores but one, so that the page keeps one.
+    measure: how a CPU is timed; what it says decides dtype "auto" and threads 0 there by the rule of
+    ``start_measurement``, and it is not called for what was asked for. Without it, and on CUDA: dtype "auto" is
+    bfloat16 where the hardware multiplies it (CPU: AVX512-BF16 or AMX; CUDA: compute capability 8.0), else float32;
+    threads 0 is all usable cores but one, so that the page keeps one. A CPU without such hardware is never asked about
+    bfloat16.
 
     Raises RunnerConfigError naming the field.
     """
     device = _device(config.device)
-    return DeviceChoice(device=device, dtype=_dtype(config.dtype, device), threads=_threads(config.threads))
+    dtype, threads = _dtype(config.dtype, device), _threads(config.threads)
+    if measure is None or device.type != "cpu":
+        return DeviceChoice(device, dtype, threads)
+    both = config.dtype == "auto" and dtype == torch.bfloat16
+    dtypes = (torch.float32, torch.bfloat16) if both else (dtype,)
+    chosen = choose_by_measuring(dtypes, config.threads, usable_cores(), measure)
+    return DeviceChoice(device, chosen.dtype, chosen.threads, chosen.timings)
 
 
 def apply_threads(choice: DeviceChoice) -> None:

@@ -54,16 +54,21 @@ def load_folder(folder: Path, progress: Progress, *, name: str | None = None, no
     Raises ModelNotFoundError when there is no such folder, ModelFormatError naming file and field or tensor when what
     is in it is incomplete, damaged or not supported.
     """
-    if not folder.is_dir():
-        raise ModelNotFoundError(
-            f"model is {str(folder)!r}; it must be 'smollm2', 'toy' or a folder with {CONFIG_FILE} and *.safetensors"
-        )
-    config = read_config(folder)
+    config = folder_config(folder)
     progress("load", 0.0, f"checking the tensors of {folder.name}")
     weights = SafetensorsWeights(folder)
     weights.check(config)
     progress("tokenizer", 0.0, "reading the tokenizer")
     return LoadedModel(name or str(folder), note, config, read_tokenizer(folder, config), weights)
+
+
+def folder_config(folder: Path) -> ModelConfig:
+    """Shape of the model in a folder. Raises ModelNotFoundError or ModelFormatError, as ``load_folder`` does."""
+    if not folder.is_dir():
+        raise ModelNotFoundError(
+            f"model is {str(folder)!r}; it must be 'smollm2', 'toy' or a folder with {CONFIG_FILE} and *.safetensors"
+        )
+    return read_config(folder)
 
 
 def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:

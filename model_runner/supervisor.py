@@ -195,7 +195,9 @@ class Supervisor:
         self._follower.begin_run(self._situation.restart_text)
         self._follower.policy = policy = self._take_next_policy() or self._follower.policy
         try:
-            self._worker = WorkerProcess(run_id, self._config, policy, self._waker.wake, self._command)
+            latest = self._history.latest
+            before = latest.info if latest else None
+            self._worker = WorkerProcess(run_id, self._config, policy, self._waker.wake, self._command, before)
         except OSError as error:
             self._give_up(f"no worker can be started: {error}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -103,12 +103,13 @@ def start_engine(spec: WorkerSpec, transport: EngineTransport, progress: Progres
 
     note = ""
     try:
-        runner = ModelRunner.load(spec.config, progress=progress)
+        runner = ModelRunner.load(spec.config, progress=progress, known=_known(spec, spec.config.model))
     except ModelNotFoundError as error:
         if spec.config.model != DEFAULT_MODEL:
             raise
         note = _toy_note(error)
-        runner = ModelRunner.load(replace(spec.config, model=TOY_MODEL), progress=progress)
+        toy = replace(spec.config, model=TOY_MODEL)
+        runner = ModelRunner.load(toy, progress=progress, known=_known(spec, TOY_MODEL))
     values = asdict(runner.info) | ({"model_note": note} if note else {})
     # By the types of the message: what a library calls a version may be more than a plain text.
     info = msgspec.convert(
@@ -152,6 +153,11 @@ def build_engine(
     if policy != spec.policy:
         scheduler.set_policy(spec.policy)  # refused, which names each unknown value in the first events
     return engine
+
+
+def _known(spec: WorkerSpec, model: str) -> Mapping[tuple[str, int], float]:
+    """Decode milliseconds by number type and threads, as far as they are known of this model."""
+    return {(t.dtype, t.threads): t.decode_ms for t in spec.start_timings} if spec.timed_model == model else {}
 
 
 def _toy_note(error: ModelNotFoundError) -> str:

@@ -17,7 +17,7 @@ from typing import IO
 import msgspec
 
 from model_runner.config import RunnerConfig
-from model_runner.messages import Hello, LoadProgress, WorkerSpec
+from model_runner.messages import EngineInfo, Hello, LoadProgress, WorkerSpec
 from model_runner.transport import make_socket_dir, remove_socket_dir
 from scheduler import SchedulerPolicy
 
@@ -40,7 +40,10 @@ class WorkerProcess:
         policy: SchedulerPolicy,
         wake: Callable[[], None],
         command: Sequence[str] = DEFAULT_COMMAND,
+        before: EngineInfo | None = None,
     ) -> None:
+        """before: the engine whose requests go on in this one; the same model is not measured anew, so that it computes
+        in the same number type and the requests get the tokens they would have had."""
         self.run_id = run_id
         self.started = time.monotonic()
         self.last_beat = self.started
@@ -50,6 +53,8 @@ class WorkerProcess:
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._socket_dir = make_socket_dir()
         spec = WorkerSpec(run_id, str(self._socket_dir), config, policy)
+        if before is not None:
+            spec = msgspec.structs.replace(spec, timed_model=before.model, start_timings=before.start_timings)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
         try:

@@ -21,6 +21,7 @@ from dashboard.views.memory_account import account_line
 from dashboard.views.preemptions import preemptions
 from dashboard.views.request import follow
 from dashboard.words import policy_words, waiting_words
+from model_runner.messages import StartTiming
 from model_runner.views import ClientState
 from scheduler import SamplingParams, SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
@@ -84,6 +85,20 @@ def test_the_strip_says_how_attention_is_computed_and_why():
     strip = status.strip(client.state, msgspec.structs.replace(client.latest, info=info), client.marks, 1, EN)
     assert '<span title="pages of &quot;16&quot;">attention: varlen_paged</span>' in strip
     assert "CUDA graphs: decodes of up to 64 requests" in strip
+
+
+def test_the_strip_shows_what_number_type_and_threads_were_chosen_from():
+    client = FakeClient()
+    client.run(1)
+    assert "measured" not in status.strip(client.state, client.latest, client.marks, 1, EN)
+    timings = (StartTiming("float32", 1, 41.27), StartTiming("bfloat16", 1, 22.1))
+    info = msgspec.structs.replace(client.latest.info, start_timings=timings)
+    latest = msgspec.structs.replace(client.latest, info=info)
+    figures = "float32 with threads: 1 41.3 ms, bfloat16 with threads: 1 22.1 ms"
+    assert f"measured at the start: {figures}</span>" in status.strip(client.state, latest, client.marks, 1, EN)
+    assert "시작할 때 잰 값: float32, 스레드 1개 41.3 ms" in status.strip(
+        client.state, latest, client.marks, 1, translator("ko")
+    )
 
 
 def test_text_of_requests_and_models_stays_text():

