@@ -31,7 +31,7 @@ from scheduler.workload import POOL_FIELDS, WorkloadError
 
 DEFAULT_BLOCK_SIZE = 32
 DEFAULT_NUM_BLOCKS = 1024
-WARM_UP_REQUESTS = 2
+WARM_UP_PROMPT = 16
 WARM_UP_TOKENS = 4
 
 
@@ -91,12 +91,14 @@ def _one_step(runner: ModelRunner, scheduler: Scheduler, found: Measurement) -> 
 
 
 def warm_up(runner: ModelRunner, policy: SchedulerPolicy, workload: BenchWorkload) -> None:
-    """A few tokens under the same policy, so that the first measured step pays for nothing but itself."""
+    """A few tokens of as many requests at once under the same policy, so that no measured step pays for a first."""
     requests = []
-    for timed in workload.requests[:WARM_UP_REQUESTS]:
+    for timed in workload.requests[: policy.max_num_seqs]:
         sampling = replace(timed.request.sampling, max_tokens=WARM_UP_TOKENS)
-        request = replace(timed.request, request_id=f"warm-up-{timed.request.request_id}", sampling=sampling)
-        requests.append(TimedRequest(0, request))
+        name, prompt = f"warm-up-{timed.request.request_id}", timed.request.prompt_token_ids[:WARM_UP_PROMPT]
+        requests.append(
+            TimedRequest(0, replace(timed.request, request_id=name, prompt_token_ids=prompt, sampling=sampling))
+        )
     run_workload(runner, policy, requests)
 
 

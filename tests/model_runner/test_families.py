@@ -88,7 +88,7 @@ def test_a_family_in_bfloat16_is_float32_rounded(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["llama-3-rope", "qwen2", "qwen3"])
-def test_r5_a_family_gives_the_tokens_of_lone_runs(name: str, tmp_path: Path) -> None:
+def test_f65_r5_a_family_gives_the_tokens_of_lone_runs(name: str, tmp_path: Path) -> None:
     write_model(FAMILIES[name], tmp_path)
     runner = toy_runner(model=str(tmp_path), max_model_len=64)
     policy = SchedulerPolicy(admission_rule="next_chunk", long_prefill_token_threshold=3)
