@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.addresses import own_hosts
 from tests.browser.conftest import WAIT_MS
 from tests.browser.serving import dashboard
 
@@ -126,3 +127,21 @@ def test_the_form_makes_a_presenter_and_audience_again(enter):
     page.get_by_role("button", name="Be audience again").click()
     expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
     assert page.get_by_role("button", name="Pause Shortcut").count() == 0
+
+
+def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nobody_acts(browser, tmp_path):
+    log = tmp_path / "log"
+    with dashboard(log, STREAMLIT_SERVER_ADDRESS="0.0.0.0") as server:
+        host = own_hosts("0.0.0.0")[0]
+        outside = server.url.replace("127.0.0.1", host)
+        page = browser.new_page()
+        page.goto(outside)
+        expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for(timeout=WAIT_MS)
+        assert page.get_by_role("button", name="Pause Shortcut").count() == 0
+        page.close()
+        assert status_of(server.url) == 401
+        told = log.read_text()
+        assert f"For the room: {outside}" in told
+        assert "Nobody has the controls: BATCHSCOPE_PRESENTER_TOKEN is not set" in told
+        assert "token=" not in told
