@@ -8,6 +8,7 @@ from typing import Final
 from dashboard.charts.theme import Theme
 from dashboard.history import StepFacts
 from dashboard.i18n import Translate
+from dashboard.narration import narrate
 from dashboard.views.markup import chip, esc
 from dashboard.words import QUIET, event_words, waiting_words
 from model_runner.messages import EngineSnapshot
@@ -43,10 +44,23 @@ def _event(event: StepEvent, marks: Mapping[str, int], theme: Theme, t: Translat
     return f'<li class="bs-e-{event.kind}">{mark}{esc(event_words(event, t), 400)}</li>'
 
 
+def narrated(recent: Sequence[StepSnapshot], marks: Mapping[str, int], theme: Theme, t: Translate) -> str:
+    """All that is told of the newest step, in its order. recent: newest first."""
+    now = recent[0]
+    before = recent[1] if len(recent) > 1 and recent[1].step_id == now.step_id - 1 else None
+    items = []
+    for said in narrate(now, t, before):
+        mark = chip(marks[said.request_id], theme.hues, theme.on_hue) if said.request_id in marks else ""
+        items.append(f'<li class="bs-e-{esc(said.kind)}">{mark}{esc(said.text, 400)}</li>')
+    return f'<li class="bs-when">{esc(t("iteration {step}", step=f"{now.step_id:,}"))}</li>{"".join(items)}'
+
+
 def events(recent: list[StepSnapshot], marks: Mapping[str, int], theme: Theme, t: Translate, limit: int = 24) -> str:
-    """Events of the last steps, newest step first, grouped by step."""
-    out, left = [], limit
-    for step in recent:
+    """The newest step told in full, then the events of those before it, newest first, grouped by step."""
+    if not recent:
+        return f'<p class="bs-quiet">{esc(t("no event yet"))}</p>'
+    out, left = [narrated(recent, marks, theme, t)], limit
+    for step in recent[1:]:
         told = [e for e in step.events if e.kind not in QUIET][:left]
         if told:
             left -= len(told)
@@ -54,7 +68,7 @@ def events(recent: list[StepSnapshot], marks: Mapping[str, int], theme: Theme, t
             out.append(f'<li class="bs-when">{esc(t("iteration {step}", step=f"{step.step_id:,}"))}</li>{items}')
         if left <= 0:
             break
-    return f'<ul class="bs-events">{"".join(out)}</ul>' if out else f'<p class="bs-quiet">{esc(t("no event yet"))}</p>'
+    return f'<ul class="bs-events">{"".join(out)}</ul>'
 
 
 def head_reason(step: StepSnapshot, t: Translate) -> str:
