@@ -17,7 +17,6 @@ from dashboard.controls import one_step, shown_truth, toggle_pause
 from dashboard.desk import Desk
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
-from dashboard.identity import letter
 from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.views import memory_account, status, step, tiles, twin
@@ -126,24 +125,19 @@ def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
 
 
 def _choose(frame: Frame | None, t: Translate) -> None:
-    """The request that all pictures single out."""
+    """The request that all pictures single out.
+
+    An option is the bare id: a browser sends what an option looks like, and one whose letter changes is gone.
+    """
     ids = [*frame.snapshot.step.running.request_id, *frame.snapshot.step.waiting.request_id[:40]] if frame else []
     chosen = st.session_state.get("chosen")
     if chosen and chosen not in ids:
         ids.insert(0, chosen)
-    marks = frame.marks if frame else {}
-    starred = frame.starred if frame else frozenset()
-
-    def words(request_id: str) -> str:
-        star = "★ " if request_id in starred else ""
-        return f"{star}{letter(marks.get(request_id, -1))} {request_id}".strip()
-
     st.selectbox(
         t("Highlight a request"),
         ids,
         index=None,
         key="chosen",
-        format_func=words,
         placeholder=t("Highlight a request"),
         label_visibility="collapsed",
     )

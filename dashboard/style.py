@@ -22,7 +22,9 @@ def _frame() -> str:
 [data-testid="stSidebarHeader"] { height: 34px; min-height: 0; margin-bottom: 0; padding: 6px; }
 [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 8px; }
 [data-testid="stSidebar"] label p, [data-testid="stSidebar"] .stExpander summary p { font-size: 13px; }
-[data-testid="stTabs"] button { padding: 2px 6px; min-height: 26px; height: 28px; }
+[data-testid="stTabs"] button { padding: 2px 5px; min-height: 26px; height: 28px; }
+[data-testid="stTabs"] [role="tablist"] { gap: 3px; }
+[data-testid="stTabs"] button p { font-size: 13px; }
 [data-testid="stTabs"] [role="tabpanel"] { padding-top: 4px; }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }"""
 

@@ -124,7 +124,13 @@ class Blame:
                     del self._live[request_id]
                     life.came_earlier(nanoseconds(arrival))
                     ended.append((life, event))
-            elif request_id in self._live:
+            elif event.kind in PLANNED:
+                if request_id not in self._live:
+                    coming = records.get(request_id)
+                    arrival = coming[0].arrival_time if coming else _arrival(request_id, step)
+                    if arrival is None:
+                        continue
+                    self._meet(request_id, arrival, step, share)
                 self._move(self._live[request_id], event, at, share)
         return ended
 

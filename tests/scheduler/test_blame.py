@@ -254,6 +254,22 @@ def test_steps_that_nobody_saw_are_called_unseen_and_those_that_left_are_lost():
     assert (timed.life("gone").outcome, life.outcome) == ("lost", "")
 
 
+def test_an_arrival_that_was_told_between_two_steps_is_no_gap_in_the_life():
+    """A paused engine tells of arrivals in a snapshot that is no step, and who reads steps only does not see it."""
+    timed = Timed()
+    timed.add("a", 4, 3)
+    timed.step()
+    timed.add("b", 4, 2)
+    timed.scheduler.peek()
+    timed.step(before_s=0.5)
+    timed.drain()
+    life = timed.life("b")
+    check_sums(life)
+    assert [moment.kind for moment in life.moments] == ["queued", "admitted", "finished"]
+    assert life.totals["queue_step"] == S // 2
+    assert "unseen" not in life.totals
+
+
 def test_every_reason_to_wait_has_a_cause():
     assert set(DEFERRED) == {"", *DEFER_REASONS}
     assert set(DEFERRED.values()) <= set(CAUSES)
