@@ -80,7 +80,7 @@ def _percentiles(samples: Sequence[tuple[int, float]], version: int) -> Percenti
     return Percentiles(p50, p95, len(seconds), version if enough else 0)
 
 
-def _decisions(policy: SchedulerPolicy) -> SchedulerPolicy:
+def decisions(policy: SchedulerPolicy) -> SchedulerPolicy:
     """The policy without its version and pace: two that are equal here schedule alike."""
     return replace(policy, version=0, paused=False, single_step=False, step_delay_ms=0.0)
 
@@ -99,7 +99,7 @@ class FigureBook:
     def add(self, snapshot: EngineSnapshot) -> None:
         """Take one step's snapshot."""
         step = snapshot.step
-        if self._policy is None or _decisions(step.policy) != _decisions(self._policy):
+        if self._policy is None or decisions(step.policy) != decisions(self._policy):
             self._since_version = step.policy.version
         self._policy = step.policy
         self._run_totals[snapshot.run_id] = step.totals

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dashboard import block_squares, lanes, state_tables
 from dashboard.block_squares import Block, MapGeometry
+from dashboard.epochs import EpochBook
 from dashboard.evictions import Costs, Eviction, EvictionBook
 from dashboard.figures import FigureBook, Figures
 from dashboard.history import StepFacts, assign_slots, step_facts
@@ -65,6 +66,7 @@ class Hub:
         self._figures = FigureBook()
         self._evictions = EvictionBook()
         self.lives = LifeBook()
+        self.epochs = EpochBook(client.request)
         self._seen: tuple[str, int] = ("", -1)
         self._totals: Totals | None = None
         self._frame: Frame | None = None
@@ -123,6 +125,7 @@ class Hub:
         self._figures.add(snapshot)
         self._evictions.add(snapshot, names)
         self.lives.add(snapshot)
+        self.epochs.add(snapshot)
         self._seen = (snapshot.run_id, step.step_id)
 
     def _next_x(self, snapshot: EngineSnapshot) -> int:

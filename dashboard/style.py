@@ -173,6 +173,21 @@ def _room(c: Theme) -> str:
 }}"""
 
 
+def _numbers(c: Theme) -> str:
+    """The tables of epochs, their definitions, and the buttons that come up over a chart or table."""
+    return f"""
+.bs-epochs .bs-table td, .bs-epochs .bs-table th {{ padding: 3px 8px 3px 0; white-space: nowrap; text-align: right; }}
+.bs-epochs .bs-table td:first-child, .bs-epochs .bs-table th:first-child {{ text-align: left; max-width: 215px;
+  overflow: hidden; text-overflow: ellipsis; }}
+.bs-epochs span {{ color: {c.muted}; }} .bs-epochs abbr {{ text-decoration: underline dotted; cursor: help; }}
+.bs-stroke {{ display: inline-block; width: 26px; vertical-align: 4px; }}
+.bs-defs {{ font-size: 13px; max-width: 860px; }} .bs-defs code {{ font-size: 12px; color: {c.ink}; }}
+.bs-defs .bs-note {{ font-size: 13px; line-height: 18px; margin: 6px 0 0; }}
+[data-testid="stElementToolbar"]:focus-within {{ opacity: 1; top: -1rem; z-index: 10; }}
+[data-testid="stElementToolbarButton"]:has(button[aria-label^="Show data"]),
+[data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"]) {{ display: none; }}"""
+
+
 @cache
 def sheet(theme_name: str) -> str:
     """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
@@ -180,7 +195,7 @@ def sheet(theme_name: str) -> str:
     ours = ("strip", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table", "quiet")
     named = ", ".join(f".bs-{name}" for name in (*ours, "head", "text", "prompt", "costs", "preset"))
     base = f"{named} {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}"
-    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c), _room(c))
+    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c), _room(c), _numbers(c))
     return f"<style>{''.join(parts)}</style>"
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from dashboard.block_squares import MapGeometry
+from dashboard.charts.epochs import spread, tokens
 from dashboard.charts.flow import queue, running
 from dashboard.charts.life import life
 from dashboard.charts.memory import block_map
@@ -53,6 +54,19 @@ def life_spec(theme: str, language: str) -> dict[str, Any]:
 def _life_spec(theme_name: str, language: str, drawn_by: str) -> dict[str, Any]:
     theme = THEMES[theme_name]
     return _finish(life(theme, translator(language)), theme, drawn_by)
+
+
+def epoch_specs(theme: str, language: str) -> Mapping[str, dict[str, Any]]:
+    """The charts that compare epochs: spread, tokens. Do not change what is returned: it is shared."""
+    with _altair:
+        return _epoch_specs(theme, language, renderer())
+
+
+@cache
+def _epoch_specs(theme_name: str, language: str, drawn_by: str) -> Mapping[str, dict[str, Any]]:
+    theme, t = THEMES[theme_name], translator(language)
+    built = {"spread": spread(theme, t), "tokens": tokens(theme, t)}
+    return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
 
 
 def _finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:

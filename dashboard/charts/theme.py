@@ -90,7 +90,7 @@ def config(theme: Theme) -> dict[str, Any]:
     """Vega-Lite config shared by all charts: text of at least 11 px, quiet axes, no frame."""
     text = {"font": FONTS, "fontSize": 12}
     return {
-        "background": "transparent",
+        "background": theme.background,  # a saved picture is legible on any page
         "font": FONTS,
         "view": {"stroke": None},
         "text": {**text, "color": theme.ink},
