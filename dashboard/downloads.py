@@ -36,5 +36,6 @@ def csv_button(label: str, make: Callable[[], pd.DataFrame], file_name: str, key
         key=key,
         on_click="ignore",
         icon=":material/download:",
+        width="stretch",
         help=t("A CSV file, made when you press; units are in the names of the columns."),
     )

@@ -81,7 +81,7 @@ def spread_data(epochs: Sequence[EpochSummary], metric: str, *, whole_only: bool
         "names": rows({"x": F32, "q": F32, "e": I8, "t": TEXT}, names),
         "frame": rows({"hi": F32}, [(high,)]),
         "ticks": rows({"x": F32, "t": TEXT}, _ms_ticks(high)),
-        "guides": rows({"q": F32, "t": TEXT}, [(q, f"{q}%") for q in GUIDES]),
+        "guides": rows({"q": F32, "t": TEXT}, [(q, "" if q == 95 else f"{q}%") for q in GUIDES]),
     }
 
 

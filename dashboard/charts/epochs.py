@@ -20,7 +20,9 @@ LEFT: Final = 40
 RIGHT: Final = 20
 ROW_HEIGHT: Final = 27
 NAME_PX: Final = 66
-TOTAL_PX: Final = 96
+TOTAL_PX: Final = 82
+BAR_PX: Final = 440
+"""Length of a whole bar at a page of 1440 pixels; words that would not fit a part of it are left out."""
 DASHES: Final = ([1, 0], [1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 """Of the newest epoch and the ones before it. The newest is also coloured and thick: no two differ by colour alone."""
 WIDTHS: Final = (3, 1.8, 1.8, 1.8, 1.8)
@@ -100,6 +102,7 @@ def tokens(theme: Theme, t: Translate) -> dict[str, Any]:
     edges = ["transparent", "transparent", "transparent", theme.padding, theme.padding]
     on = [theme.background, theme.background, theme.background, theme.ink, theme.ink]
     words = [t(PURPOSE_WORDS[name]) for name in PURPOSES]
+    room = [round((sum(11 if c > "\u1100" else 6.5 for c in word) + 36) / BAR_PX, 3) for word in words]
     bars = (
         alt.Chart(data("bars"))
         .transform_calculate(
@@ -109,7 +112,7 @@ def tokens(theme: Theme, t: Translate) -> dict[str, Any]:
             c=f"{json.dumps(on)}[datum.k]", w=f"{json.dumps(words, ensure_ascii=False)}[datum.k]",
             z="(datum.e - datum.x) / data('frame')[0].hi",
             q="format(datum.p, '.0%')",
-            l="datum.z >= 0.11 ? datum.w + ' ' + datum.q : datum.z >= 0.045 ? datum.q : ''",
+            l=f"datum.z >= {json.dumps(room)}[datum.k] ? datum.w + ' ' + datum.q : datum.z >= 0.075 ? datum.q : ''",
         )
     )  # fmt: skip
     pixels = {"type": "quantitative", "scale": None, "axis": None}

@@ -59,9 +59,12 @@ def numbers(language: str, theme_name: str) -> None:
     epochs = shown(summary)
     metric, whole_only = _choose(t)
     charts = epoch_specs(theme_name, language)
-    wide, side = st.columns([1.25, 1.0])
+    wide, side = st.columns([1.12, 1.0])
     with wide:
-        guarded(lambda: st.html(title(t(views.TITLES[metric]), t("share of the samples that are at most so long"))), "")
+        guarded(
+            lambda: st.html(title(t(views.TITLES[metric]), t("share of the samples that are at most so long"))),
+            "spread title",
+        )
         data = spread_data(epochs, metric, whole_only=whole_only)
         alt = t("distribution of {metric}, a curve an epoch", metric=t(views.SHORT[metric]))
         guarded(lambda: vega(charts["spread"], data, alt), "spread")
@@ -69,7 +72,7 @@ def numbers(language: str, theme_name: str) -> None:
         guarded(lambda: st.html(title(t("Percentiles by epoch"), t("the newest first"))), "percentiles title")
         inner = views.percentiles(epochs, metric, theme, t, whole_only=whole_only) + views.missed(summary, t)
         guarded(lambda: st.html(scroll(inner, 216)), "percentiles")
-    wide, side = st.columns([1.25, 1.0])
+    wide, side = st.columns([1.12, 1.0])
     with wide:
         _tokens(epochs, theme_name, language, t)
     with side:
@@ -137,7 +140,7 @@ def _goodput(summary: Summary | None, epochs: list[EpochSummary], t: Translate, 
 def tables(language: str) -> None:
     """Tables to sort, filter and take away. They do not tick: a table that moves cannot be read."""
     running, t = engine.shared(), translator(language)
-    pick, search, again, *saves = st.columns([2.0, 1.7, 0.8, 1.1, 1.1, 1.1], vertical_alignment="center")
+    pick, search, again, *saves = st.columns([2.9, 1.8, 0.85, 1.2, 1.25, 1.25], vertical_alignment="center")
     with pick:
         which = st.segmented_control(
             t("Table"), list(TABLES), key="numbers.table", default="requests", required=True, width="stretch",
@@ -165,7 +168,7 @@ def tables(language: str) -> None:
              n=f"{len(table):,}", shown=f"{min(SHOWN_ROWS, len(table)):,}")  # fmt: skip
     st.html(title(t(TABLES[which]), more))
     st.dataframe(
-        table.head(SHOWN_ROWS), key=f"numbers.rows.{which}", hide_index=True, height=TABLE_HEIGHT, placeholder="–",
+        table.head(SHOWN_ROWS), key=f"numbers.rows.{which}", hide_index=True, height=TABLE_HEIGHT, placeholder="–", row_height=28,
         alt=t("table of {what}", what=t(TABLES[which])),
     )  # fmt: skip
 

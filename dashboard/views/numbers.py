@@ -64,8 +64,8 @@ STROKES: Final = ("solid", "solid", "dashed", "dotted", "dashed")
 def definitions(t: Translate) -> str:
     """What each number means."""
     body = [
-        (f"<b>{esc(t(SHORT[name]) if name in SHORT else t('Goodput'))}</b>", f"<code>{esc(formula)}</code>",
-         f"<code>{esc(vllm)}</code>", esc(t(note)))
+        (f"<b>{esc(t(SHORT[name]) if name in SHORT else t('Goodput'))}</b>",
+         f"<code>{esc(formula)}</code><br><small>{esc(t('in vLLM'))}: {esc(vllm)}</small>", esc(t(note)))
         for name, (formula, vllm, note) in FORMULAS.items()
     ]  # fmt: skip
     rules = (
@@ -80,7 +80,7 @@ def definitions(t: Translate) -> str:
         t("Idle slots are free places of a static batch while requests wait, one a slot and iteration: a decode could "
           "have computed one token there."),
     )  # fmt: skip
-    head = (t("number"), t("formula"), t("name in vLLM"), t("what to know"))
+    head = (t("number"), t("formula"), t("what to know"))
     return table(head, body, "") + "".join(f'<p class="bs-note">{esc(rule)}</p>' for rule in rules)
 
 
@@ -136,7 +136,7 @@ def goodput_table(epochs: Sequence[EpochSummary], goods: Sequence[Goodput], t: T
             )
         )  # fmt: skip
     head = (
-        t("epoch"), t("good"), t("good / s"), t("of those judged"), t("not judged"), t("finished"), t("aborted"),
+        t("epoch"), t("good"), t("good / s"), t("of judged"), t("unknown"), t("finished"), t("aborted"),
         t("rejected"), t("unfinished"),
     )  # fmt: skip
     return f'<div class="bs-epochs">{table(head, body, esc(t("Nothing was computed yet.")))}</div>'
