@@ -168,8 +168,8 @@ def tables(language: str) -> None:
              n=f"{len(table):,}", shown=f"{min(SHOWN_ROWS, len(table)):,}")  # fmt: skip
     st.html(title(t(TABLES[which]), more))
     st.dataframe(
-        table.head(SHOWN_ROWS), key=f"numbers.rows.{which}", hide_index=True, height=TABLE_HEIGHT, placeholder="–", row_height=28,
-        alt=t("table of {what}", what=t(TABLES[which])),
+        table.head(SHOWN_ROWS), key=f"numbers.rows.{which}", hide_index=True, height=TABLE_HEIGHT, row_height=28,
+        placeholder="–", alt=t("table of {what}", what=t(TABLES[which])),
     )  # fmt: skip
 
 
