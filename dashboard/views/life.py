@@ -78,7 +78,7 @@ def tiles(life: Life | None, t: Translate) -> str:
 
 
 def totals(life: Life | None, t: Translate) -> str:
-    """Where all of its time went, in whole microseconds that add up to the last line."""
+    """Where all of its time went, in whole microseconds that add up to the first line."""
     if life is None:
         return f'<p class="bs-quiet">{esc(t("Nothing was seen of its life."))}</p>'
     parts = rounded(life.totals)
@@ -87,7 +87,8 @@ def totals(life: Life | None, t: Translate) -> str:
         [esc(t(CAUSE_WORDS[cause])), f"{value / 1000:,.3f}", f"{value / whole:.1%}" if whole else "–"]
         for cause, value in sorted(parts.items(), key=lambda item: -item[1])
     ]
-    rows.append([f"<b>= {esc(t('end to end'))}</b>", f'<b id="bs-end-to-end">{whole / 1000:,.3f}</b>', "<b>100%</b>"])
+    first = [f"<b>{esc(t('end to end'))} =</b>", f'<b id="bs-end-to-end">{whole / 1000:,.3f}</b>', "<b>100%</b>"]
+    rows.insert(0, first)
     return table([t("where its time went"), t("ms"), t("share")], rows, "")
 
 

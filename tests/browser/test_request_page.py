@@ -55,7 +55,7 @@ def test_a_highlighted_request_has_a_page_with_a_link_that_lives_on(open_page):
     assert page.evaluate("() => document.querySelector('[data-testid=stVegaLiteChart] svg').__kept")
     assert {"own tokens", "prefill of others", "arrived", "admitted", "finished"} <= set(page.evaluate(TEXTS))
     rows = page.locator(".bs-table tr td:nth-child(2)")
-    *parts, whole = [round(1000 * cell.evaluate(AS_NUMBER)) for cell in rows.all()]
+    whole, *parts = [round(1000 * cell.evaluate(AS_NUMBER)) for cell in rows.all()]
     assert sum(parts) == whole > 0
     assert len(page.locator("#bs-answer").inner_text()) > 0
 
