@@ -6,11 +6,11 @@ Prefill chunks go one by one through torch's fused attention, over their gathere
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch.nn.functional import embedding_bag, scaled_dot_product_attention
 
@@ -36,6 +36,11 @@ class AttentionShape:
     group: int
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def chunk_dtype(self) -> torch.dtype:
+        """In which chunks attend: on a CPU torch's fused attention is faster in float32 than in bfloat16."""
+        return torch.float32 if self.device.type == "cpu" else self.dtype
 
     @property
     def page_steps(self) -> SizeSteps:
@@ -65,6 +70,9 @@ class AttentionPlan:
         if len(decodes) == 1:  # one row alone is quicker by itself
             chunks, decodes = chunks + decodes, []
         self._decode = PagedDecode(decodes, shape) if decodes else None
+        rows = [segment.first for segment in decodes]
+        in_a_row = bool(rows) and rows[-1] - rows[0] == len(rows) - 1
+        self._decoded = slice(rows[0], rows[-1] + 1) if in_a_row else torch.tensor(rows, device=shape.device)
         self._chunks = [_Chunk.of(segment, shape) for segment in chunks]
         self._tokens = sum(segment.count for segment in segments)
 
@@ -76,7 +84,7 @@ class AttentionPlan:
         out = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
         out[self._tokens :] = 0
         if self._decode:
-            out[self._decode.rows] = self._decode.run(queries, keys, values)
+            out[self._decoded] = self._decode.run(queries, keys, values)
         for chunk in self._chunks:
             out[chunk.rows] = chunk.run(queries[chunk.rows], keys, values)
         return out
@@ -84,24 +92,30 @@ class AttentionPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """One segment. pages: int64 [n]. mask: added to the scores, [group * count, context]; None for a single row."""
+    """One segment, in ``chunk_dtype``.
+
+    matrices: int64 [kv_heads * n], the pages of one KV head after those of the other, in the cache seen as matrices of
+    a page and a head. mask: added to the scores, [group * count, context]; None for a single row.
+    """
 
     rows: slice
-    pages: torch.Tensor
+    matrices: torch.Tensor
     context: int
     mask: torch.Tensor | None
+    dtype: torch.dtype
 
     @classmethod
     def of(cls, segment: Segment, shape: AttentionShape) -> _Chunk:
         count, context = segment.count, segment.context
         used = segment.pages[: -(-context // shape.block_size)]
         pages = torch.tensor(used, dtype=torch.int64, device=shape.device)
+        matrices = pages * shape.kv_heads + torch.arange(shape.kv_heads, device=shape.device).unsqueeze(1)
         mask = None
         if count > 1:
             # is_causal would align the triangle at the top left; with earlier context it belongs at the bottom right.
-            mask = torch.full((count, context), -torch.inf, dtype=shape.dtype, device=shape.device)
+            mask = torch.full((count, context), -torch.inf, dtype=shape.chunk_dtype, device=shape.device)
             mask = mask.triu_(context - count + 1).repeat(shape.group, 1)
-        return cls(slice(segment.first, segment.first + count), pages, context, mask)
+        return cls(slice(segment.first, segment.first + count), matrices.flatten(), context, mask, shape.chunk_dtype)
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Query heads that share a KV head are stacked as rows, so that keys and values need not be repeated."""
@@ -109,94 +123,102 @@ class _Chunk:
         kv_heads = keys.shape[2]
         group = heads // kv_heads
         k, v = (
-            pool.transpose(1, 2).index_select(0, self.pages).transpose(0, 1).flatten(1, 2)[:, : self.context]
+            pool.transpose(1, 2).flatten(0, 1).index_select(0, self.matrices).view(kv_heads, -1, head_dim)
             for pool in (keys, values)
         )
-        q = (
-            queries.view(count, kv_heads, group, head_dim)
-            .permute(1, 2, 0, 3)
-            .reshape(kv_heads, group * count, head_dim)
-        )
+        k, v = k[:, : self.context], v[:, : self.context]
+        q = queries.unflatten(1, (kv_heads, group)).permute(1, 2, 0, 3).reshape(kv_heads, group * count, head_dim)
+        q, k, v = (t.to(self.dtype) for t in (q, k, v))
         found = scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=self.mask)
-        return found.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3).reshape(count, heads, head_dim)
+        found = found.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3)
+        return found.reshape(count, heads, head_dim).to(queries.dtype)
 
 
 class PagedDecode:
-    """One new token for each of many requests: every page is a small matrix product, in place.
+    """One new token for each of many requests, over pages in place: keys and values are read once and never copied.
 
-    The scores of a page need only the query of the request that owns it; a request's pages are put together afterwards
-    with their common maximum (the split of a long context of Flash-Decoding, with pages as the parts). Pages in use
-    that lie next to each other are one strided batch, so keys and values are read once and never copied. Pages that
-    several requests share are gathered first, since a page in place can meet one query only. Batches have the sizes of
-    ``page_steps``: pages that nobody asked for are computed along, and their results are never read.
+    Scores: every page and KV head is one small matrix of a batched product; pages in use that lie next to each other
+    are one batch, and batches have the sizes of ``page_steps``, so pages that nobody asked for are computed along.
+    The scores that are wanted are then put in order of request, head and position. Values: a token's output is a
+    weighted sum of rows of the cache, which is what an embedding bag computes. Only keys that several requests share
+    are copied first, since a page in place can meet one query only.
     """
 
     def __init__(self, segments: Sequence[Segment], shape: AttentionShape) -> None:
         block_size, kv_heads, device = shape.block_size, shape.kv_heads, shape.device
+        heads = kv_heads * shape.group
         tables = [segment.pages[: -(-segment.context // block_size)] for segment in segments]
         used = [page for table in tables for page in table]
         in_place = len(set(used)) == len(used)
         self._runs = _runs(used, shape.num_pages, shape.page_steps) if in_place else []
         counts = [run.count for run in self._runs] or shape.page_steps.split(len(used))
-        count = sum(counts)
-        gathered = used + [SCRATCH_PAGE] * (count - len(used))
+        gathered = used + [SCRATCH_PAGE] * (sum(counts) - len(used))
         self._gathered = None if in_place else torch.tensor(gathered, device=device)
-        parts = _part_numbers(tables, self._runs)
-        owner, filled = [0] * count, [block_size] * count
-        for request, (segment, table) in enumerate(zip(segments, parts, strict=True)):
-            for part in table:
-                owner[part] = request
-            filled[table[-1]] = segment.context - (len(table) - 1) * block_size
-        longest = max(map(len, parts))
-        self.rows = torch.tensor([segment.first for segment in segments], device=device)
-        self._owner = torch.tensor(owner, device=device)
-        self._parts = torch.tensor([table + table[-1:] * (longest - len(table)) for table in parts], device=device)
-        self._flat = torch.tensor([part for table in parts for part in table], device=device)
-        starts = itertools.accumulate((len(table) for table in parts[:-1]), initial=0)
-        self._offsets = torch.tensor(list(starts), device=device)
-        empty = torch.arange(block_size, device=device) >= torch.tensor(filled, device=device).unsqueeze(1)
-        mask = torch.zeros(empty.shape, dtype=shape.dtype, device=device).masked_fill_(empty, -torch.inf)
-        self._mask = mask.repeat_interleave(kv_heads, 0).unsqueeze(1)
         self._sizes = [count * kv_heads for count in counts]
-        self._masks = torch.split_with_sizes(self._mask, self._sizes)
+        lengths = np.array([len(table) for table in tables])
+        parts = _part_numbers(used, self._runs)
+        token, filled = np.zeros(sum(counts), np.int64), np.full(sum(counts), block_size)
+        token[parts] = np.repeat([segment.first for segment in segments], lengths)
+        filled[parts[lengths.cumsum() - 1]] = [(segment.context - 1) % block_size + 1 for segment in segments]
+        self._token = torch.from_numpy(token).to(device)
+        empty = torch.arange(block_size, device=device) >= torch.from_numpy(filled).to(device).unsqueeze(1)
+        mask = torch.zeros(empty.shape, dtype=shape.dtype, device=device).masked_fill_(empty, -torch.inf)
+        self._masks = mask.repeat_interleave(kv_heads, 0).unsqueeze(1).split_with_sizes(self._sizes)
+
+        # A bag is one head of one request; its rows are the request's pages, in each of them block_size slots.
+        bag, entry = _bags(lengths, heads)
+        head = bag % heads
+        starts = np.concatenate(([0], np.repeat(lengths, heads).cumsum()))
+        first_slot = (np.array(used)[entry] * kv_heads + head // shape.group) * block_size
+        self._bag = torch.from_numpy(bag).to(device)
+        self._starts = torch.from_numpy(starts).to(device)
+        self._row = torch.from_numpy(parts[entry] * heads + head).to(device)
+        slots = torch.from_numpy(first_slot).to(device).unsqueeze(1) + torch.arange(block_size, device=device)
+        self._slots = slots.flatten()
+        self._offsets = self._starts[:-1] * block_size
 
     def run(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """queries: [tokens, heads, head_dim], of which ``rows`` are used. Returns [requests, heads, head_dim]."""
-        q = queries.index_select(0, self.rows)
-        requests, heads, head_dim = q.shape
-        parts = self._owner.shape[0]
-        batch, kv_heads = self._mask.shape[0], keys.shape[2]
-        spread = q.view(requests, -1).index_select(0, self._owner).view(batch, heads // kv_heads, head_dim)
-        scores = q.new_empty(batch, heads // kv_heads, keys.shape[1])
-        spreads, scale = torch.split_with_sizes(spread, self._sizes), head_dim**-0.5
-        for mask, part, k, out in zip(
-            self._masks, spreads, self._matrices(keys), torch.split_with_sizes(scores, self._sizes), strict=True
+        """queries: [tokens, heads, head_dim] of the whole batch. Returns [requests, heads, head_dim]."""
+        _, heads, head_dim = queries.shape
+        kv_heads, block_size = keys.shape[2], keys.shape[1]
+        spread = queries.flatten(1).index_select(0, self._token).view(-1, heads // kv_heads, head_dim)
+        scores = queries.new_empty(spread.shape[0], heads // kv_heads, block_size)
+        sizes, scale = self._sizes, head_dim**-0.5
+        for mask, q, k, out in zip(
+            self._masks, spread.split_with_sizes(sizes), self._keys(keys), scores.split_with_sizes(sizes), strict=True
         ):
-            torch.baddbmm(mask, part, k.transpose(1, 2), alpha=scale, out=out)
-        scores = scores.float()
-        top = scores.amax(-1).view(parts, heads)[self._parts].amax(1)
-        scores.sub_(top.index_select(0, self._owner).view(batch, -1, 1)).exp_()
-        mass = self._sum(scores.sum(-1).view(parts, heads))
-        scores = scores.to(q.dtype)
-        for weights, v, out in zip(
-            torch.split_with_sizes(scores, self._sizes), self._matrices(values), spreads, strict=True
-        ):
-            torch.bmm(weights, v, out=out)
-        summed = self._sum(spread.float().view(parts, -1))
-        return (summed.view(requests, heads, head_dim) / mass.unsqueeze(-1)).to(q.dtype)
+            torch.baddbmm(mask, q, k.transpose(1, 2), alpha=scale, out=out)
+        wanted = scores.view(-1, block_size).index_select(0, self._row).float()
+        top = self._reduce(wanted.amax(-1), "max").index_select(0, self._bag)
+        weights = wanted.sub_(top.unsqueeze(1)).exp_()
+        mass = self._reduce(weights.sum(-1), "sum")
+        rows = values.transpose(1, 2).reshape(-1, head_dim)
+        weights = weights.to(queries.dtype).flatten()
+        summed = embedding_bag(self._slots, rows, self._offsets, mode="sum", per_sample_weights=weights)
+        return summed.div_(mass.unsqueeze(1)).view(-1, heads, head_dim)
 
-    def _matrices(self, pool: torch.Tensor) -> list[torch.Tensor]:
+    def _keys(self, pool: torch.Tensor) -> list[torch.Tensor]:
         """For each batch, the matrices [block_size, head_dim] of its pages and KV heads."""
         heads_first, kv_heads = pool.transpose(1, 2), pool.shape[2]
         if self._gathered is not None:
-            gathered = heads_first.index_select(0, self._gathered).flatten(0, 1)
-            return list(torch.split_with_sizes(gathered, self._sizes))
+            return list(heads_first.index_select(0, self._gathered).flatten(0, 1).split_with_sizes(self._sizes))
         matrices = heads_first.flatten(0, 1)
         return [matrices[run.first_page * kv_heads : (run.first_page + run.count) * kv_heads] for run in self._runs]
 
-    def _sum(self, parts: torch.Tensor) -> torch.Tensor:
-        """Sum [parts, n] over the parts of each request, in order; parts of no request are never read."""
-        return embedding_bag(self._flat, parts, self._offsets, mode="sum")
+    def _reduce(self, values: torch.Tensor, kind: str) -> torch.Tensor:
+        """[rows] to one value for each bag, [requests * heads]."""
+        return torch.segment_reduce(values, kind, offsets=self._starts, unsafe=True)
+
+
+def _bags(lengths: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
+    """For requests that use ``lengths`` pages: rows in order of request, head and page.
+
+    Returns the bag (request * heads + head) of each row, and the number of its page among all pages used.
+    """
+    request = np.repeat(np.arange(len(lengths)), lengths * heads)
+    row = np.arange(len(request)) - np.repeat((lengths.cumsum() - lengths) * heads, lengths * heads)
+    own = lengths[request]
+    return request * heads + row // own, (lengths.cumsum() - lengths)[request] + row % own
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +256,12 @@ def _stretches(used: Sequence[int]) -> list[tuple[int, int]]:
     return [*stretches, (first, previous + 1 - first)]
 
 
-def _part_numbers(tables: Sequence[Sequence[int]], runs: Sequence[_Run]) -> list[list[int]]:
-    """Part number of every page of every table; without runs, parts are numbered in order of the tables."""
+def _part_numbers(used: Sequence[int], runs: Sequence[_Run]) -> np.ndarray:
+    """Part number of every used page; without runs, parts are numbered in that order."""
     if not runs:
-        numbers = itertools.count()
-        return [[next(numbers) for _ in table] for table in tables]
+        return np.arange(len(used))
     part_of = {run.first_page + i: run.first_part + i for run in runs for i in range(run.count)}
-    return [[part_of[page] for page in table] for table in tables]
+    return np.array([part_of[page] for page in used])
 
 
 @torch.inference_mode()

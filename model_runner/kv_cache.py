@@ -20,7 +20,7 @@ class CacheWrite:
 
     rows: where heads come first, [tokens * kv_heads] rows of the cache seen as [pages * kv_heads * block_size,
     head_dim]; else [tokens] rows of it seen as [pages * block_size, kv_heads * head_dim].
-    fresh_pages: [n] pages whose first slot is written in this step.
+    fresh_pages: [n] pages whose first slot is written in this step, and whose last one is not.
     """
 
     rows: torch.Tensor
@@ -80,11 +80,13 @@ class KVCache:
     def plan_write(self, slots: torch.Tensor) -> CacheWrite:
         """slots: int64 [tokens]."""
         pages, offsets = slots // self.block_size, slots % self.block_size
+        fresh = pages[offsets == 0]
+        fresh = fresh[torch.isin(fresh, pages[offsets == self.block_size - 1], invert=True)]
         if not self._heads_first:
-            return CacheWrite(slots, pages[offsets == 0])
+            return CacheWrite(slots, fresh)
         heads = torch.arange(self.kv_heads, device=slots.device)
         rows = (pages.unsqueeze(1) * self.kv_heads + heads) * self.block_size + offsets.unsqueeze(1)
-        return CacheWrite(rows.flatten(), pages[offsets == 0])
+        return CacheWrite(rows.flatten(), fresh)
 
     def plan_fixed_write(self, slots: torch.Tensor) -> CacheWrite:
         """A plan that reads ``slots`` anew each time it is used, for caches without heads first.
@@ -98,8 +100,8 @@ class KVCache:
     def write(self, layer: int, where: CacheWrite, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Store keys and values [tokens, kv_heads, head_dim].
 
-        A page is cleared when its first slot is written: what an earlier owner left, perhaps not even a number, must
-        not reach the new one through slots that are masked but still multiplied (faults F17, F33, F35).
+        A page is cleared when its first slot is written, unless all are: what an earlier owner left, perhaps not even
+        a number, must not reach the new one through slots that are masked but still multiplied (faults F17, F33, F35).
         """
         for pool, new in ((self._keys[layer], keys), (self._values[layer], values)):
             if where.fresh_pages.numel():

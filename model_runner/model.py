@@ -17,7 +17,9 @@ from model_runner.kv_cache import CacheWrite, KVCache
 from model_runner.linear import Linear, LinearFactory
 from model_runner.loader import Progress, WeightSource
 from model_runner.model_config import EMBEDDING, FINAL_NORM, HEAD, ModelConfig, layer_name, tensor_shapes
-from model_runner.rotary import RotaryTable, Rotation
+from model_runner.rotary import RotaryTable, pairs_together, rotate
+
+_ROTATED = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.q_norm", "self_attn.k_norm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +102,28 @@ class LlamaModel:
     ) -> torch.Tensor:
         """``forward`` with everything that is made once a step; only launches work, and asks the device nothing.
 
-        Only rows that sample go through the final norm and the head. The batch is filled up with rows of no request to
-        the sizes that products are compiled for; those rows attend to nothing and are not stored.
+        Only rows that sample go on once the last layer has stored its keys and values: what follows there, nobody
+        else reads. The batch is filled up with rows of no request to the sizes that products are compiled for; those
+        rows attend to nothing and are not stored.
         """
-        tokens = token_ids.shape[0]
+        tokens, samples = token_ids.shape[0], sample_rows.shape[0]
         pieces, missing = self._pieces(tokens)
-        rotation = self._rotary.at(pad(positions, (0, missing)))
+        turns = self._rotary.at(pad(positions, (0, missing)))
         x = self._embedding.rows(pad(token_ids, (0, missing))).float()
         for index, layer in enumerate(self._layers):
-            q, k, v = self._project(self._norm(x, layer.attention_norm), layer, rotation, pieces)
+            q, k, v = self._project(self._norm(x, layer.attention_norm), layer, turns, pieces)
             cache.write(index, where, k[:tokens], v[:tokens])
             attended = attention.run(q, cache.keys(index), cache.values(index)).flatten(1)
+            if index == len(self._layers) - 1:
+                pieces, missing = self._pieces(samples)
+                sampling = pad(sample_rows, (0, missing))
+                x, attended = x[sampling], attended[sampling]
             for rows in pieces:
                 part = x[rows]
                 part += layer.output(attended[rows])
                 gate, up = layer.gate_up(self._norm(part, layer.mlp_norm)).chunk(2, -1)
                 part += layer.down(silu(gate).mul_(up))
-        return self._logits(x, sample_rows)
+        return self._logits(x, pieces)[:samples]
 
     @torch.inference_mode()
     def warm_up(self, cache: KVCache) -> None:
@@ -136,18 +143,17 @@ class LlamaModel:
         starts = [0, *ends]
         return [slice(start, end) for start, end in zip(starts, ends, strict=False)], starts[-1] - count
 
-    def _logits(self, x: torch.Tensor, sample_rows: torch.Tensor) -> torch.Tensor:
-        pieces, missing = self._pieces(sample_rows.shape[0])
+    def _logits(self, x: torch.Tensor, pieces: Sequence[slice]) -> torch.Tensor:
         if not pieces:
             return torch.empty(0, self.config.vocab_size, device=self._device)
-        sampled = self._norm(x[pad(sample_rows, (0, missing))], self._final_norm)
-        return _join([self._head(sampled[rows]).float() for rows in pieces])[: sample_rows.shape[0]]
+        x = self._norm(x, self._final_norm)
+        return _join([self._head(x[rows]).float() for rows in pieces])
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, weight.shape, weight, self.config.rms_norm_eps).to(self._dtype)
 
     def _project(
-        self, x: torch.Tensor, layer: _Layer, rotation: Rotation, pieces: Sequence[slice]
+        self, x: torch.Tensor, layer: _Layer, turns: torch.Tensor, pieces: Sequence[slice]
     ) -> tuple[torch.Tensor, ...]:
         """Rotated queries [rows, heads, head_dim], rotated keys and plain values [rows, kv_heads, head_dim]."""
         heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
@@ -155,17 +161,20 @@ class LlamaModel:
         turning = projected[:, : heads + kv_heads]
         if layer.qk_norm is not None:
             turning = rms_norm(turning.float(), turning.shape[-1:], None, self.config.rms_norm_eps) * layer.qk_norm
-        rotated = rotation.apply(turning).to(self._dtype)
+        rotated = rotate(turning, turns).to(self._dtype)
         return rotated[:, :heads], rotated[:, heads:], projected[:, heads + kv_heads :]
 
     def _load_layer(self, layer: int, weights: WeightSource) -> _Layer:
         def vector(part: str) -> torch.Tensor:
-            return weights(layer_name(layer, part)).to(self._device, torch.float32)
+            return read(part).to(self._device, torch.float32)
+
+        def read(part: str, kind: str = "weight") -> torch.Tensor:
+            tensor = weights(layer_name(layer, part, kind))
+            return pairs_together(tensor, config.head_dim) if part in _ROTATED else tensor
 
         def matrix(*parts: str, bias: bool) -> Linear:
-            weight = torch.cat([weights(layer_name(layer, part)) for part in parts])
-            biases = [weights(layer_name(layer, part, "bias")) for part in parts] if bias else []
-            return self._linear(weight, torch.cat(biases) if bias else None)
+            weight = torch.cat([read(part) for part in parts])
+            return self._linear(weight, torch.cat([read(part, "bias") for part in parts]) if bias else None)
 
         config, qk_norm = self.config, None
         if config.qk_norm:

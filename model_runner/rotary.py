@@ -1,29 +1,30 @@
-"""Rotary position embedding in half-split form (arXiv:2104.09864, as Llama checkpoints use it)."""
+"""Rotary position embedding (arXiv:2104.09864) as multiplication of complex numbers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 
 from model_runner.model_config import Llama3RopeScaling
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """Angles of one step's tokens. cos, sin: [tokens, 1, head_dim]; sin carries the minus sign of the first half."""
+def pairs_together(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """Rows [n * head_dim, ...] of a checkpoint, in which i and i + head_dim / 2 of a head are a pair, pair by pair.
 
-    cos: torch.Tensor
-    sin: torch.Tensor
+    Queries and keys in the same new order have the same products, so nothing else needs to know of it.
+    """
+    return rows.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2)
 
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """Rotate [tokens, heads, head_dim] into float32: halves (a, b) become (a cos - b sin, b cos + a sin)."""
-        return torch.addcmul(x * self.cos, x.roll(x.shape[-1] // 2, -1), self.sin)
+
+def rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Turn [tokens, heads, head_dim] in the order of ``pairs_together`` by ``RotaryTable.at``, in float32."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * turns).flatten(-2)
 
 
 class RotaryTable:
-    """cos and sin of every position, in float32: a bfloat16 angle would be wrong by whole turns far into a text."""
+    """The turn of every pair at every position, in float32: a bfloat16 angle would be wrong far into a text."""
 
     def __init__(
         self,
@@ -37,13 +38,11 @@ class RotaryTable:
         if scaling is not None:
             frequencies = stretch(frequencies, scaling)
         angles = torch.outer(torch.arange(num_positions, dtype=torch.float32), frequencies)
-        cos, sin = angles.cos(), angles.sin()
-        self._cos = torch.cat((cos, cos), -1).to(device)
-        self._sin = torch.cat((-sin, sin), -1).to(device)
+        self._turns = torch.complex(angles.cos(), angles.sin()).to(device)
 
-    def at(self, positions: torch.Tensor) -> Rotation:
-        """positions: int64 [tokens], each below the number of positions."""
-        return Rotation(self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1))
+    def at(self, positions: torch.Tensor) -> torch.Tensor:
+        """Complex [tokens, 1, head_dim / 2] for int64 [tokens], each below the number of positions."""
+        return self._turns[positions].unsqueeze(1)
 
 
 def stretch(frequencies: torch.Tensor, scaling: Llama3RopeScaling) -> torch.Tensor:

@@ -16,6 +16,10 @@ _CANDIDATES = 256
 """Tokens looked at first for a nucleus: sorting the whole vocabulary costs more than the model's head."""
 
 
+_GROUP = 64
+"""Neighbours among which the place of a largest logit is looked for."""
+
+
 @dataclass(slots=True)
 class _State:
     """What sampling remembers of a request. outputs: every token sampled, earlier lives included."""
@@ -76,7 +80,7 @@ class Sampler:
             return {}
         if not all(state.is_plain_greedy for state in states):
             self._adjust(states, logits)
-        tokens = logits.argmax(-1)
+        tokens = _most_likely(logits)
         random_rows = [row for row, state in enumerate(states) if state.params.temperature > 0]
         if random_rows:
             chosen = _draw([states[row] for row in random_rows], logits[random_rows])
@@ -95,6 +99,18 @@ class Sampler:
                 logits[row, seen] = torch.where(values > 0, values / penalty, values * penalty)
             if state.stop_ids and len(state.outputs) < state.params.min_tokens:
                 logits[row, list(state.stop_ids)] = -torch.inf
+
+
+def _most_likely(logits: torch.Tensor) -> torch.Tensor:
+    """``logits.argmax(-1)``, the lowest id where several are equal.
+
+    Largest values are found five times as fast on a CPU as their places, so places are looked for in one group only.
+    """
+    if logits.shape[1] % _GROUP or logits.device.type != "cpu":
+        return logits.argmax(-1)
+    groups = logits.unflatten(1, (-1, _GROUP))
+    best = groups.amax(-1).argmax(-1)
+    return best * _GROUP + groups[torch.arange(len(best)), best].argmax(-1)
 
 
 def uniform(seed: int, index: int) -> float:
