@@ -33,6 +33,14 @@ def test_greedy_is_the_largest_logit() -> None:
     assert list(sampler.sample("abc", values).values()) == values.argmax(-1).tolist()
 
 
+@pytest.mark.parametrize("vocab_size", [64, 2048, 2000, 7])
+def test_of_equal_logits_the_lowest_id_is_taken_whatever_the_vocabulary(vocab_size: int) -> None:
+    values = torch.randint(0, 4, (5, vocab_size), generator=torch.Generator().manual_seed(3)).float()
+    sampler = sampler_with({name: SamplingParams() for name in "abcde"})
+    rows = values.tolist()
+    assert list(sampler.sample("abcde", values).values()) == [row.index(max(row)) for row in rows]
+
+
 def test_frequencies_follow_the_softmax() -> None:
     """Chi-square of 20,000 draws over 8 tokens: 7 degrees of freedom, 1 in 10,000 is above 29.9."""
     values = torch.tensor([2.0, 1.0, 0.5, 0.0, -0.5, -1.0, 1.5, 0.2])
