@@ -127,7 +127,11 @@ class _Chunk:
             for pool in (keys, values)
         )
         k, v = k[:, : self.context], v[:, : self.context]
-        q = queries.unflatten(1, (kv_heads, group)).permute(1, 2, 0, 3).reshape(kv_heads, group * count, head_dim)
+        q = (
+            queries.view(count, kv_heads, group, head_dim)
+            .permute(1, 2, 0, 3)
+            .reshape(kv_heads, group * count, head_dim)
+        )
         q, k, v = (t.to(self.dtype) for t in (q, k, v))
         found = scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), attn_mask=self.mask)
         found = found.view(kv_heads, group, count, head_dim).permute(2, 0, 1, 3)

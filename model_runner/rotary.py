@@ -14,12 +14,13 @@ def pairs_together(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
 
     Queries and keys in the same new order have the same products, so nothing else needs to know of it.
     """
-    return rows.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2)
+    pairs = rows.reshape(-1, 2, head_dim // 2, *rows.shape[1:])
+    return pairs.transpose(1, 2).reshape(rows.shape)
 
 
 def rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     """Turn [tokens, heads, head_dim] in the order of ``pairs_together`` by ``RotaryTable.at``, in float32."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(x.float().view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turns).flatten(-2)
 
 

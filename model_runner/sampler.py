@@ -108,7 +108,7 @@ def _most_likely(logits: torch.Tensor) -> torch.Tensor:
     """
     if logits.shape[1] % _GROUP or logits.device.type != "cpu":
         return logits.argmax(-1)
-    groups = logits.unflatten(1, (-1, _GROUP))
+    groups = logits.view(logits.shape[0], -1, _GROUP)
     best = groups.amax(-1).argmax(-1)
     return best * _GROUP + groups[torch.arange(len(best)), best].argmax(-1)
 
