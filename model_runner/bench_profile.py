@@ -16,7 +16,8 @@ _KINDS = {
         "aten::_scaled_dot_product_flash_attention",
         "aten::exp_",
         "aten::amax",
-        "aten::_embedding_bag",
+        "aten::_embedding_bag_forward_only",
+        "aten::segment_reduce",
     ),
 }
 """Kind -> operators whose own time (without what they call) is counted under it."""
