@@ -43,8 +43,9 @@ class Eviction:
 class Costs:
     """All evictions whose victim has caught up, summed, beside the time of useful work. Seconds, tokens and blocks.
 
-    num_evictions: measured ones. useful_s: execute time that fell to no recomputed token. recompute_s, swap_s: time
-    spent on computing again and on copying. delay_s: of the victims, from eviction to catching up, summed.
+    num_steps: steps they were counted over, all that this server has seen. num_evictions: measured ones. useful_s:
+    execute time that fell to no recomputed token. recompute_s, swap_s: time spent on computing again and on copying.
+    delay_s: of the victims, from eviction to catching up, summed.
     """
 
     num_evictions: int = 0
@@ -54,6 +55,7 @@ class Costs:
     recompute_s: float = 0.0
     swap_s: float = 0.0
     delay_s: float = 0.0
+    num_steps: int = 0
 
     @property
     def work_s(self) -> float:
@@ -71,6 +73,7 @@ class Costs:
             recompute_s=self.recompute_s + again,
             swap_s=self.swap_s + sum(r.work_s for r in resumes if r.mode == "swap"),
             delay_s=self.delay_s + sum(r.caught_up_at - r.evicted_at for r in resumes),
+            num_steps=self.num_steps + 1,
         )
 
 

@@ -13,15 +13,13 @@ from scheduler import RequestRecord, SchedulerPolicy, StepSnapshot, Totals
 
 RATE_WINDOW_S: Final = 30.0
 LATENCY_SAMPLES: Final = 200
-ENOUGH_SAMPLES: Final = 20
-"""From so many on, the latencies are those under the policy in force alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Milliseconds; None when there is no sample.
+    """Milliseconds; None when there is no sample. n: how many, the newest LATENCY_SAMPLES at most.
 
-    since_version: all samples were taken under this policy version or later; 0 = the last n, whatever the policy.
+    since_version: version of the policy since which the engine has decided alike; earlier samples are not among them.
     """
 
     p50: float | None
@@ -70,14 +68,25 @@ def percentile(values: Sequence[float], q: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def _percentiles(samples: Sequence[tuple[int, float]], version: int) -> Percentiles:
-    present = [seconds for v, seconds in samples if v >= version]
-    enough = len(present) >= ENOUGH_SAMPLES
-    seconds = present if enough else [value for _, value in samples]
-    if not seconds:
-        return Percentiles(None, None, 0)
-    p50, p95 = 1000 * statistics.median(seconds), 1000 * percentile(seconds, 95)
-    return Percentiles(p50, p95, len(seconds), version if enough else 0)
+class _Samples:
+    """The newest durations, each with the policy version it was measured under."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, float]] = deque(maxlen=LATENCY_SAMPLES)
+        self._made: Percentiles | None = None
+
+    def add(self, version: int, seconds: float) -> None:
+        self._samples.append((version, seconds))
+        self._made = None
+
+    def since(self, version: int) -> Percentiles:
+        """Of the samples under that version and later ones."""
+        if self._made is None or self._made.since_version != version:
+            present = [seconds for v, seconds in self._samples if v >= version]
+            p50 = 1000 * statistics.median(present) if present else None
+            p95 = 1000 * percentile(present, 95) if present else None
+            self._made = Percentiles(p50, p95, len(present), version)
+        return self._made
 
 
 def decisions(policy: SchedulerPolicy) -> SchedulerPolicy:
@@ -90,8 +99,8 @@ class FigureBook:
 
     def __init__(self) -> None:
         self._output: deque[tuple[str, float, int]] = deque()
-        self._ttft: deque[tuple[int, float]] = deque(maxlen=LATENCY_SAMPLES)
-        self._tpot: deque[tuple[int, float]] = deque(maxlen=LATENCY_SAMPLES)
+        self._ttft = _Samples()
+        self._tpot = _Samples()
         self._policy: SchedulerPolicy | None = None
         self._since_version = 0
         self._run_totals: dict[str, Totals] = {}
@@ -120,7 +129,7 @@ class FigureBook:
     def _add_first(self, request_id: str, output: int, arrival: float, first: float | None, step: StepSnapshot) -> None:
         """A request whose only output token is of this step; one continued after a restart has more by then."""
         if output == 1 and first is not None and request_id in step.new_tokens:
-            self._ttft.append((step.policy.version, first - arrival))
+            self._ttft.add(step.policy.version, first - arrival)
 
     def _add_record(self, record: RequestRecord, step: StepSnapshot) -> None:
         output, arrival, first = record.num_output_tokens, record.arrival_time, record.first_token_time
@@ -131,7 +140,7 @@ class FigureBook:
             return
         if record.num_output_tokens > 1:
             span = record.last_token_time - record.first_token_time
-            self._tpot.append((record.policy_version, span / (record.num_output_tokens - 1)))
+            self._tpot.add(record.policy_version, span / (record.num_output_tokens - 1))
 
     def figures(self, snapshot: EngineSnapshot) -> Figures:
         """The numbers as of ``snapshot``."""
@@ -146,8 +155,8 @@ class FigureBook:
         return Figures(
             tokens_per_s=rate,
             window_s=window,
-            ttft=_percentiles(self._ttft, self._since_version),
-            tpot=_percentiles(self._tpot, self._since_version),
+            ttft=self._ttft.since(self._since_version),
+            tpot=self._tpot.since(self._since_version),
             waiting=step.num_waiting,
             oldest_wait_s=None if oldest is None else max(0.0, step.time - oldest),
             kv_usage=step.kv_cache_usage,

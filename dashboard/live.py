@@ -9,7 +9,7 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import engine, style
+from dashboard import engine, moment, style
 from dashboard.charts.lanes import TITLE
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
@@ -19,19 +19,18 @@ from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
 from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
+from dashboard.scrubber import scrubber
 from dashboard.views import memory_account, status, step, tiles, twin
 from dashboard.views.markup import esc, plain, scroll
 from dashboard.visit import is_presenter
 from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
-from model_runner.messages import EngineSnapshot
 from model_runner.views import ClientState
-from scheduler import SchedulerPolicy, StepSnapshot
+from scheduler import SchedulerPolicy
 
 TICK_S: Final = 0.25
 PANEL_HEIGHT: Final = 248
-RECENT_STEPS: Final = 40
 _log = logging.getLogger(__name__)
 
 
@@ -47,12 +46,16 @@ def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
     """Draw the live page. No chart comes before the first snapshot: a progress bar says what takes long."""
     running = engine.shared()
     client, t, theme = running.client, translator(language), THEMES[theme_name]
-    frame, state = running.hub.frame(), client.state
-    _top(running.desk, state, frame, t, has_controls)
-    if frame is None:
+    newest, state = running.hub.frame(), client.state
+    if newest is None:
+        _top(running.desk, state, None, None, t, has_controls)
         _loading(state, t)
         return
-    chosen = st.session_state.get("chosen") or ""
+    moment.arrive(running.hub, client, newest)
+    frame = moment.to_show(running.hub, newest)
+    _top(running.desk, state, frame, newest, t, has_controls)
+    moment.keep_address()
+    chosen = st.session_state.get(moment.CHOSEN) or ""
     charts = specs(theme_name, language, frame.geometry)
     data = with_selection(frame, chosen)
     _present(frame, charts, data, t)
@@ -62,8 +65,9 @@ def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
         guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
         guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
-        _side(client, frame, theme, t, has_controls)
-    _below(frame, t)
+        _side(client, frame, newest, theme, t, has_controls)
+    guarded(lambda: scrubber(running, charts["strip"], frame, newest, t), "scrubber")
+    _below(frame, t, has_controls)
 
 
 LEGEND: Final = N_("○ admitted · ▽ preempted · • finished · red edge = recompute")
@@ -94,24 +98,35 @@ def _chart(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None
     st.vega_lite_chart(spec={**spec, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
 
 
-def _top(desk: Desk, state: ClientState, frame: Frame | None, t: Translate, has_controls: bool) -> None:
-    snapshot = frame.snapshot if frame else None
-    every = frame.steps_per_frame if frame else 1
-    st.html(style.frozen_sheet(frame is not None and status.is_frozen(state)))
+def _top(
+    desk: Desk, state: ClientState, frame: Frame | None, newest: Frame | None, t: Translate, has_controls: bool
+) -> None:
+    behind = None
+    if frame is not None and newest is not None and moment.looking() is not None:
+        behind = status.Behind(newest.n - frame.n, newest.snapshot.step.step_id)
+    frozen = frame is not None and behind is None and status.is_frozen(state)
+    st.html(style.state_sheet(frozen=frozen, past=behind is not None))
     widths = [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7]
     left, pick, *hold = st.columns(widths, vertical_alignment="center")
     with left:
-        guarded(lambda: st.html(status.strip(state, snapshot, desk.client.marks, every, t)), "status")
+        guarded(lambda: st.html(_status(desk.client, state, frame, behind, t)), "status")
     with pick:
         guarded(lambda: _choose(frame, t), "selection")
     if has_controls:
         _holds(desk, hold, t)
-    problem = st.session_state.get("step.problem", "")
-    guarded(
-        lambda: st.html(status.notices(state, snapshot, problem, t, has_controls=has_controls) or "<span></span>"),
-        "notices",
-    )
+    told = status.notices(state, t, has_controls=has_controls)
+    guarded(lambda: st.html(f'<div class="bs-over">{told}</div>'), "notices")
     guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+
+
+def _status(
+    client: RunnerClient, state: ClientState, frame: Frame | None, behind: status.Behind | None, t: Translate
+) -> str:
+    wrong = moment.problem()
+    told = wrong.words(t) if wrong else st.session_state.get("step.problem", "")
+    snapshot = frame.snapshot if frame else None
+    every = frame.steps_per_frame if frame else 1
+    return status.strip(state, snapshot, client.marks, every, t, behind=behind, problem=told)
 
 
 def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
@@ -130,14 +145,14 @@ def _choose(frame: Frame | None, t: Translate) -> None:
     An option is the bare id: a browser sends what an option looks like, and one whose letter changes is gone.
     """
     ids = [*frame.snapshot.step.running.request_id, *frame.snapshot.step.waiting.request_id[:40]] if frame else []
-    chosen = st.session_state.get("chosen")
+    chosen = st.session_state.get(moment.CHOSEN)
     if chosen and chosen not in ids:
         ids.insert(0, chosen)
     st.selectbox(
         t("Highlight a request"),
         ids,
         index=None,
-        key="chosen",
+        key=moment.CHOSEN,
         placeholder=t("Highlight a request"),
         label_visibility="collapsed",
     )
@@ -154,12 +169,9 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
     now = frame.snapshot.step
     queue, running, memory = st.columns([1.0, 1.05, 2.35])
     with queue:
-        more = t("{n} waiting, {tokens} tokens", n=now.num_waiting, tokens=f"{now.num_waiting_tokens:,}")
-        more = step.growth(frame.facts, t) or more
-        guarded(
-            lambda: st.html(_title(t("Queue"), more) + step.head_reason(now, t)),
-            "queue title",
-        )
+        growing = step.growth(frame.facts)
+        title = _title(t("Queue"), step.queue_length(now, growing, t))
+        guarded(lambda: st.html(title + step.head_reason(now, t, growing)), "queue title")
         guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
     with running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
@@ -170,29 +182,25 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
         guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
 
 
-def _side(client: RunnerClient, frame: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
+def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
+    """Decision, reasons and evictions are those of the picture; what acts on the engine, and one's own request, are
+    live."""
     names = [t("Last iteration"), t("Why"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
     happened, reasons, evicted, *own = st.tabs(names)
     with happened:
         guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
-        recent = shown_steps(frame, client.history(last=RECENT_STEPS))
-        guarded(lambda: st.html(scroll(step.events(recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
+        guarded(lambda: st.html(scroll(step.events(frame.recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with reasons:
         guarded(lambda: why_panel(frame, theme, t), "reasons")
     with evicted:
-        guarded(lambda: preempted_panel(client, frame, theme, t), "preemptions")
+        guarded(lambda: preempted_panel(client, frame, newest, theme, t), "preemptions")
     if own:
         with own[0]:
-            guarded(lambda: prompt_panel(client, frame, theme, t), "prompt")
+            guarded(lambda: prompt_panel(client, newest, theme, t), "prompt")
 
 
-def shown_steps(frame: Frame, history: Sequence[EngineSnapshot]) -> list[StepSnapshot]:
-    """Steps up to the one the frame shows, newest first: what came since belongs to the next picture."""
-    shown = (frame.snapshot.run_id, frame.snapshot.step.step_id)
-    at = next((i for i in reversed(range(len(history))) if (history[i].run_id, history[i].step.step_id) == shown), None)
-    return [s.step for s in reversed(history[: None if at is None else at + 1])]
-
-
-def _below(frame: Frame, t: Translate) -> None:
+def _below(frame: Frame, t: Translate, has_controls: bool) -> None:
     if st.toggle(t("What the picture says, as tables"), key="twin"):
         guarded(lambda: st.html(twin.twin(frame.snapshot.step, frame.marks, t)), "tables")
+    notice = status.toy_notice(frame.snapshot, t, has_controls=has_controls)
+    guarded(lambda: st.html(notice or "<span></span>"), "model notice")

@@ -9,6 +9,7 @@ from typing import Final
 
 from dashboard.arrow import I8, I32, TEXT, rows
 from dashboard.history import StepFacts
+from dashboard.values import grouped
 from model_runner.views import Mark
 
 SWITCHED: Final = {"True": "on", "False": "off"}
@@ -29,6 +30,7 @@ def merged_changes(texts: Sequence[str]) -> str:
     for part in "; ".join(texts).split("; "):
         name, _, values = part.partition(" ")
         old, arrow, new = values.replace("None", "all").partition(" -> ")
+        old, new = grouped(old), grouped(new)
         if arrow:
             changes[name] = (changes.pop(name)[0] if name in changes else old, new)
         elif part:

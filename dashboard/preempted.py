@@ -17,9 +17,9 @@ from model_runner.client import RunnerClient
 LIST_HEIGHT: Final = 272
 
 
-def preempted_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate) -> None:
-    """The button acts on the highlighted request, while it runs."""
-    step, info = frame.snapshot.step, frame.snapshot.info
+def preempted_panel(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate) -> None:
+    """The button acts on the highlighted request while it runs, whatever step ``frame`` shows."""
+    step, info = newest.snapshot.step, frame.snapshot.info
     chosen = st.session_state.get("chosen") or ""
     runs = chosen in step.running.request_id
     if is_presenter():

@@ -10,7 +10,7 @@ from dashboard.charts.theme import FONTS, THEMES, Theme
 def _frame() -> str:
     """Streamlit's own elements: less air, no header."""
     return """
-.stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 10px 18px 8px 18px; max-width: none; }
+.stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 6px 18px 6px 18px; max-width: none; }
 [data-testid="stHeader"] { height: 0; min-height: 0; background: transparent; }
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 5px; }
 [data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] { gap: 14px; }
@@ -42,6 +42,15 @@ div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsi
 .bs-pill.bs-wait {{ color: {c.amber}; }} .bs-pill.bs-bad {{ color: {c.red}; }}
 .bs-iter b {{ font-size: 20px; display: inline-block; min-width: 66px; }}
 .bs-force {{ color: {c.accent}; font-weight: 600; flex: none; }}
+.bs-toy {{ color: {c.amber}; font-size: 12.5px; overflow: hidden; text-overflow: ellipsis; }}
+:root {{ --bs-past: {c.accent}; }}
+.bs-pill.bs-past {{ color: {c.background}; background: {c.accent}; border-color: {c.accent}; }}
+.bs-now-row {{ color: {c.accent}; }}
+.bs-now-row .bs-pill {{ font-size: 11px; line-height: 14px; padding: 0 7px; min-width: 0; margin-right: 5px; }}
+.bs-problem {{ font-size: 12.5px; line-height: 17px; height: 36px; overflow: hidden auto; color: {c.amber}; }}
+.bs-over {{ position: relative; height: 0; }}
+.bs-over .bs-notice {{ position: absolute; left: 0; right: 0; top: 0; z-index: 20; max-height: 190px; overflow: auto;
+  box-shadow: 0 4px 14px rgb(0 0 0 / 35%); }}
 .bs-what {{ color: {c.muted}; overflow: hidden; text-overflow: ellipsis; }}
 .bs-notice {{ font-size: 13px; padding: 5px 10px; border-left: 4px solid {c.amber}; background: {c.panel};
   margin-bottom: 2px; }}
@@ -51,8 +60,8 @@ div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsi
 
 def _tiles(c: Theme) -> str:
     return f"""
-.bs-tiles {{ display: grid; grid-template-columns: 1.05fr 1.1fr 1.15fr 0.75fr 1.4fr; gap: 12px; height: 78px; }}
-.bs-tile {{ background: {c.panel}; border-radius: 6px; padding: 5px 12px; overflow: hidden; }}
+.bs-tiles {{ display: grid; grid-template-columns: 1.05fr 1.1fr 1.15fr 0.75fr 1.4fr; gap: 12px; height: 74px; }}
+.bs-tile {{ background: {c.panel}; border-radius: 6px; padding: 3px 12px; overflow: hidden; }}
 .bs-name {{ font-size: 12px; color: {c.muted}; line-height: 16px; }}
 .bs-value {{ font-size: 29px; font-weight: 650; line-height: 33px; white-space: nowrap; }}
 .bs-second {{ font-size: 19px; font-weight: 500; color: {c.muted}; }}
@@ -105,6 +114,19 @@ def _memory(c: Theme) -> str:
 .bs-gauge > i {{ position: absolute; top: -3px; width: 3px; height: 13px; margin-left: -2px; background: {c.amber}; }}
 .bs-w-useful {{ background: {c.decode}; }} .bs-w-again {{ background: {c.red}; }}
 .bs-w-copy {{ background: {stripes}; }}"""
+
+
+def _scrubber() -> str:
+    """Strip, slider and buttons in two low rows. The keys are told in the help of the buttons; the thumb of the slider
+    counts from where live was left, which the strip shows better than a number."""
+    return """
+.st-key-scrubber [data-testid="stHorizontalBlock"] { gap: 5px; }
+.st-key-scrubber > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { gap: 14px; }
+.st-key-scrubber button { min-height: 32px; height: 32px; padding: 0 4px; }
+.st-key-scrubber button p { font-size: 13px; }
+.st-key-scrubber kbd, .st-key-scrubber [data-testid="stSliderThumbValue"] { display: none; }
+.st-key-scrubber [data-testid="stSlider"] { height: 20px; margin-top: -4px; }
+.st-key-scrubber [data-testid="stSliderTickBar"] { display: none; }"""
 
 
 def _side(c: Theme) -> str:
@@ -192,16 +214,19 @@ def _numbers(c: Theme) -> str:
 def sheet(theme_name: str) -> str:
     """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
     c = THEMES[theme_name]
-    ours = ("strip", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table", "quiet")
-    named = ", ".join(f".bs-{name}" for name in (*ours, "head", "text", "prompt", "costs", "preset"))
+    ours = ("strip", "problem", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table")
+    named = ", ".join(f".bs-{name}" for name in (*ours, "quiet", "head", "text", "prompt", "costs", "preset"))
     base = f"{named} {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}"
-    parts = (_frame(), base, _strip(c), _tiles(c), _titles(c), _memory(c), _side(c), _room(c), _numbers(c))
+    sheets = (_strip(c), _tiles(c), _titles(c), _memory(c), _scrubber(), _side(c), _room(c), _numbers(c))
+    parts = (_frame(), base, *sheets)
     return f"<style>{''.join(parts)}</style>"
 
 
-def frozen_sheet(frozen: bool) -> str:
-    """Takes the colour out of every picture while what it shows is no longer true."""
+def state_sheet(*, frozen: bool, past: bool) -> str:
+    """Takes the colour out of every picture while what it shows is no longer true; frames the page while it shows the
+    past on purpose."""
     rule = "filter: grayscale(1) opacity(0.55);" if frozen else "filter: none;"
-    return (
-        f'<style>[data-testid="stMainBlockContainer"] [data-testid="stVegaLiteChart"], .bs-tiles {{ {rule} }}</style>'
-    )
+    edge = "inset 0 0 0 3px var(--bs-past)" if past else "none"
+    page = '[data-testid="stMainBlockContainer"]'
+    charts = f'{page} [data-testid="stVegaLiteChart"], .bs-tiles'
+    return f"<style>{charts} {{ {rule} }} {page} {{ box-shadow: {edge}; }}</style>"

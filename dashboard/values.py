@@ -63,6 +63,11 @@ def told(field: str, value: Any, t: Translate) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
+def grouped(text: str) -> str:
+    """A whole number in words of the engine as the page writes numbers: "8192" is "8,192". Other text as it came."""
+    return f"{int(text):,}" if text.isascii() and text.isdigit() and len(text) < 16 else text
+
+
 def policy_diff(old: SchedulerPolicy, new: SchedulerPolicy) -> list[tuple[str, Any, Any]]:
     """(field, old value, new value) of every field that differs, the version left out."""
     names = [f.name for f in fields(SchedulerPolicy) if f.name != "version"]

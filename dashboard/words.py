@@ -7,7 +7,7 @@ from typing import Final
 
 from dashboard.i18n import N_, Translate
 from dashboard.refusals import refusal_words
-from dashboard.values import value_words
+from dashboard.values import grouped, value_words
 from scheduler import SchedulerPolicy, StepEvent, WaitingRow
 
 DEFER_SHORT: Final = {
@@ -29,7 +29,7 @@ MEMORY_REASONS: Final = frozenset({"kv_capacity", "watermark", "allocator_fragme
 DEFER_SENTENCE: Final = {
     "token_budget": N_("{id} waits: the token budget of this iteration is used up ({budget_left} left)."),
     "max_num_seqs": N_("{id} waits: max_num_seqs requests are running already."),
-    "kv_capacity": N_("{id} waits: needs {needed_blocks} blocks, {free_blocks} are free."),
+    "kv_capacity": N_("{id} waits: needs {needed_blocks} blocks; free: {free_blocks}."),
     "watermark": N_(
         "{id} waits: {needed_blocks} blocks would leave fewer free than the watermark keeps "
         "({free_blocks} free)."
@@ -39,7 +39,7 @@ DEFER_SENTENCE: Final = {
     "admission_paused": N_("{id} waits: admission is paused."),
     "static_batch_running": N_("{id} waits: the static batch must end as a whole first."),
     "allocator_fragmented": N_(
-        "{id} waits: needs {needed_blocks} blocks in one piece; {free_blocks} are free, but "
+        "{id} waits: needs {needed_blocks} blocks in one piece; free: {free_blocks}, but "
         "scattered."
     ),
 }  # fmt: skip
@@ -52,12 +52,12 @@ EVENT_SENTENCE: Final = {
     ("admitted", ""): N_("{id} admitted after {waited_s} s: {num_blocks} blocks, {num_scheduled_tokens} tokens now."),
     ("resumed", ""): N_("{id} is back after {waited_s} s: {num_blocks} blocks, {num_scheduled_tokens} tokens now."),
     ("chunked", "token_budget"): N_(
-        "{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} are left: the token budget cuts the prompt."
+        "{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} more to go: the token budget cuts the prompt."
     ),
     ("chunked", "long_prefill_token_threshold"): N_(
-        "{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} are left: the long-prefill threshold cuts it."
+        "{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} more to go: the long-prefill threshold cuts it."
     ),
-    ("chunked", ""): N_("{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} are left."),
+    ("chunked", ""): N_("{id} prefills {num_scheduled_tokens} tokens, {num_tokens_left} more to go."),
     ("preempted", ""): N_(
         "{id} evicted for {for_request_id} (rule: {rule}): {freed_blocks} blocks freed, {recompute_tokens} "
         "tokens to recompute."
@@ -65,7 +65,7 @@ EVENT_SENTENCE: Final = {
     ("preempted", "requested"): N_(
         "{id} evicted by hand: {freed_blocks} blocks freed, {recompute_tokens} tokens to recompute."
     ),
-    ("swapped_out", ""): N_("{id}: {num_blocks} blocks moved out to the host pool, {host_free_blocks} are free there."),
+    ("swapped_out", ""): N_("{id}: {num_blocks} blocks moved out to the host pool; free there: {host_free_blocks}."),
     ("swapped_in", ""): N_("{id}: {num_blocks} blocks moved back from the host pool, nothing is computed again."),
     ("finished", "length"): N_("{id} finished: {num_output_tokens} tokens, the length it asked for."),
     ("finished", "stop"): N_("{id} finished: {num_output_tokens} tokens, then the model ended its answer."),
@@ -111,7 +111,9 @@ class _Numbers(dict[str, object]):
 
 
 def _number(value: object) -> object:
-    return f"{value:.1f}" if isinstance(value, float) else value
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _template(event: StepEvent) -> str:
@@ -150,7 +152,7 @@ def _change(field: str, values: str, t: Translate) -> str:
     old, _, new = values.partition(" -> ")
     if new in ("True", "False"):
         return f"{field} {t('on') if new == 'True' else t('off')}"
-    return " → ".join([f"{field} {t('all') if old == 'None' else old}", t("all") if new == "None" else new])
+    return f"{field} " + " → ".join(t("all") if value == "None" else grouped(value) for value in (old, new))
 
 
 HELD_BY: Final = N_("{blocked_by} holds most blocks.")
@@ -166,10 +168,10 @@ def waiting_words(row: WaitingRow, t: Translate, budget_left: int = 0) -> str:
         return t(BEHIND_BLOCKED, id=row.request_id, blocked_by=row.blocked_by)
     text = t(template).format(
         id=row.request_id,
-        needed_blocks=row.needed_blocks,
-        free_blocks=row.free_blocks,
+        needed_blocks=f"{row.needed_blocks:,}",
+        free_blocks=f"{row.free_blocks:,}",
         blocked_by=row.blocked_by or t("another request"),
-        budget_left=budget_left,
+        budget_left=f"{budget_left:,}",
     )
     if row.reason in MEMORY_REASONS and row.blocked_by:
         text += " " + t(HELD_BY, blocked_by=row.blocked_by)
@@ -182,12 +184,12 @@ def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
         parts = [t("static batching"), t("{n} slots", n=policy.max_num_seqs)]
     else:
         parts = [t("continuous batching"), t("at most {n} requests", n=policy.max_num_seqs)]
-    parts.append(t("{n} tokens per iteration", n=policy.max_num_batched_tokens))
+    parts.append(t("{n} tokens per iteration", n=f"{policy.max_num_batched_tokens:,}"))
     parts.append(policy.admission_order)
     if not policy.enable_chunked_prefill:
         parts.append(t("prompts whole"))
     elif policy.long_prefill_token_threshold:
-        parts.append(t("chunks of at most {n}", n=policy.long_prefill_token_threshold))
+        parts.append(t("chunks of at most {n}", n=f"{policy.long_prefill_token_threshold:,}"))
     parts.append(policy.prefill_mix)
     if policy.preemption_mode == "never":
         parts.append(t("evict nobody"))
@@ -200,7 +202,7 @@ def policy_words(policy: SchedulerPolicy, t: Translate) -> str:
     if policy.enable_prefix_caching:
         parts.append(t("prefix caching"))
     if policy.kv_block_limit is not None:
-        parts.append(t("at most {n} KV blocks", n=policy.kv_block_limit))
+        parts.append(t("at most {n} KV blocks", n=f"{policy.kv_block_limit:,}"))
     return " · ".join(parts)
 
 

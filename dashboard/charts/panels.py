@@ -24,9 +24,9 @@ from dashboard.charts.parts import data
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 
-BUDGET_HEIGHT: Final = 58
+BUDGET_HEIGHT: Final = 54
 LINE_HEIGHT: Final = 38
-MEMORY_HEIGHT: Final = 53
+MEMORY_HEIGHT: Final = 49
 
 TITLES: Final = {
     "budget": N_("tokens per iteration: light = prefill, dark = decode · dashed = budget"),

@@ -14,6 +14,7 @@ from dashboard.charts.flow import queue, running
 from dashboard.charts.life import life
 from dashboard.charts.memory import block_map
 from dashboard.charts.parts import params, slim
+from dashboard.charts.strip import strip
 from dashboard.charts.theme import THEMES, Theme, config
 from dashboard.charts.timeline import timeline
 from dashboard.i18n import translator
@@ -27,7 +28,7 @@ def renderer() -> str:
 
 
 def specs(theme: str, language: str, geometry: MapGeometry) -> Mapping[str, dict[str, Any]]:
-    """Chart name (queue, running, map, time) to specification. Do not change what is returned: it is shared."""
+    """Chart name (queue, running, map, time, strip) to specification. Do not change what is returned: it is shared."""
     with _altair:
         return _specs(theme, language, geometry, renderer())
 
@@ -40,6 +41,7 @@ def _specs(theme_name: str, language: str, geometry: MapGeometry, drawn_by: str)
         "running": running(theme, t),
         "map": block_map(theme, geometry, t),
         "time": timeline(theme, t),
+        "strip": strip(theme, t),
     }
     return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
 

@@ -41,9 +41,12 @@ def summary(costs: Costs, block_bytes: int, t: Translate) -> str:
         told.append(("again", costs.recompute_s, words))
     if costs.moved_blocks:
         moved = size(costs.moved_blocks * block_bytes)
-        told.append(("copy", costs.swap_s, t("copying {s} ({bytes})", s=duration(costs.swap_s), bytes=moved)))
+        told.append(
+            ("copy", costs.swap_s, t("copying {s} ({bytes} out and back)", s=duration(costs.swap_s), bytes=moved))
+        )
     delay = t(
-        "{n} came back; delayed by {s} each on average",
+        "In {steps} iterations since the server began: {n} came back, each delayed by {s} on average",
+        steps=f"{costs.num_steps:,}",
         n=f"{costs.num_evictions:,}",
         s=duration(costs.delay_s / costs.num_evictions),
     )
@@ -77,7 +80,9 @@ def _cost(record: ResumeRecord, block_bytes: int, t: Translate) -> str:
     work = duration(record.work_s)
     if record.mode == "swap":
         moved = size(record.moved_blocks * block_bytes)
-        return t("cost: {bytes} copied in {work}; caught up {delay} late", bytes=moved, work=work, delay=delay)
+        return t(
+            "cost: {bytes} copied out and back in {work}; caught up {delay} late", bytes=moved, work=work, delay=delay
+        )
     tokens = f"{record.recompute_tokens:,}"
     return t("cost: {tokens} tokens again in {work}; caught up {delay} late", tokens=tokens, work=work, delay=delay)
 

@@ -78,50 +78,105 @@ def in_force(marks: tuple[Mark, ...], version: int, run_id: str, t: Translate) -
     return t("policy v{version} since iteration {step}", version=version, step=f"{since.step_id:,}")
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """How far what is shown lies behind the engine. steps: iterations back, through restarts; newest: the iteration the
+    engine is at."""
+
+    steps: int
+    newest: int
+
+
+def past_pill(behind: Behind, t: Translate) -> str:
+    """That the page shows the past, and how far back."""
+    back = f"−{behind.steps:,}"
+    title = esc(t("{n} iterations behind the engine", n=f"{behind.steps:,}"))
+    return f'<span class="bs-pill bs-past" title="{title}"><b aria-hidden="true">⟲</b> {esc(t("PAST"))} {back}</span>'
+
+
+def engine_now(state: ClientState, behind: Behind, t: Translate) -> str:
+    """What the engine does while the page shows the past."""
+    at = {"step": f"{behind.newest:,}"}
+    if state.phase == "running" and not is_frozen(state):
+        words = t("the engine goes on, at iteration {step}; the controls act on it", **at)
+    elif state.phase == "paused":
+        words = t("the engine is held at iteration {step}; the controls act on it", **at)
+    else:
+        words = t("the engine is at iteration {step}; the controls act on it", **at)
+    return f'<div class="bs-row bs-small bs-now-row">{pill(state, t)} <span>{esc(words)}</span></div>'
+
+
 def strip(
-    state: ClientState, snapshot: EngineSnapshot | None, marks: tuple[Mark, ...], every: int, t: Translate
+    state: ClientState,
+    snapshot: EngineSnapshot | None,
+    marks: tuple[Mark, ...],
+    every: int,
+    t: Translate,
+    *,
+    behind: Behind | None = None,
+    problem: str = "",
 ) -> str:
-    """The strip as HTML. every: steps between two pictures, said when it is more than one."""
-    left = [pill(state, t)]
+    """The strip as HTML: three lines, always.
+
+    every: steps between two pictures, said when it is more than one. behind: where the page shows the past. problem:
+    what was asked for and cannot be, in place of the lines below the first.
+    """
     if snapshot is None:
         words = "" if state.phase in TOLD else engine_words(state.message, t) or t("The engine is starting.")
-        left.append(f'<span class="bs-what">{esc(words)}</span>')
-        return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div></div>'
-    policy, info = snapshot.step.policy, snapshot.info
+        row = f'{pill(state, t)}<span class="bs-what">{esc(words)}</span>'
+        return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{row}</div>{_problem(problem)}</div>'
+    policy = snapshot.step.policy
+    left = [past_pill(behind, t) if behind else pill(state, t)]
     left.append(f'<span class="bs-iter">{t("iteration")} <b id="bs-step">{snapshot.step.step_id:,}</b></span>')
     force = in_force(marks, policy.version, snapshot.run_id, t)
     left.append(f'<span class="bs-force" id="bs-version" data-version="{policy.version}">{esc(force)}</span>')
+    if snapshot.info.is_toy:
+        toy = t("toy model: its text means nothing")
+        left.append(f'<span class="bs-toy" title="{esc(toy)}">{esc(toy)}</span>')
+    said = esc(policy_words(policy, t))
+    first = f'<div class="bs-row bs-small" title="{said}">{said}</div>'
+    notes = " · ".join(_notes(state, snapshot, every, t))
+    second = engine_now(state, behind, t) if behind else f'<div class="bs-row bs-small">{notes}</div>'
+    below = _problem(problem) or first + second
+    return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{below}</div>'
+
+
+def _problem(words: str) -> str:
+    return f'<div class="bs-problem" role="alert" title="{esc(words, 400)}">{esc(words, 400)}</div>' if words else ""
+
+
+def _notes(state: ClientState, snapshot: EngineSnapshot, every: int, t: Translate) -> list[str]:
+    """What changes first, for the line may be cut at its end; then what runs where."""
+    info, notes = snapshot.info, []
+    if state.restarts and not snapshot.step.step_id:
+        notes.append(t("restarted, before iteration 1; the charts show the run before"))
+    if every > 1:
+        notes.append(t("one picture every {n} iterations", n=every))
+    if state.restarts:
+        notes.append(t("restarts: {n}", n=state.restarts))
+    refused = snapshot.step.totals.refused_proposals
+    if refused:
+        notes.append(t("proposals of own policies refused: {n}", n=f"{refused:,}"))
     machine = t(
         "{model} · {params} M parameters · {device} · {dtype} · threads: {threads} · {num} KV blocks of {size} tokens",
         model=info.model,
-        params=round(info.num_parameters / 1e6, 1),
+        params=f"{info.num_parameters / 1e6:,.1f}",
         device=info.device,
         dtype=info.dtype,
         threads=info.threads,
-        num=info.num_blocks,
+        num=f"{info.num_blocks:,}",
         size=info.block_size,
     )
-    notes = [esc(machine)]
+    notes.append(machine)
+    if info.decode_batches:
+        notes.append(t("CUDA graphs: decodes of up to {n} requests", n=info.decode_batches[-1]))
+    told = [esc(note) for note in notes]
     if info.attention:
         path = t("attention: {path}", path=info.attention)
-        notes.append(f'<span title="{esc(info.attention_note, 500)}">{esc(path)}</span>')
+        told.append(f'<span title="{esc(info.attention_note, 500)}">{esc(path)}</span>')
     if info.start_timings:
-        notes.append(_measured(info, t))
-    if info.decode_batches:
-        notes.append(esc(t("CUDA graphs: decodes of up to {n} requests", n=info.decode_batches[-1])))
-    if every > 1:
-        notes.append(esc(t("one picture every {n} iterations", n=every)))
-    if state.restarts and not snapshot.step.step_id:
-        notes.insert(0, esc(t("restarted, before iteration 1; the charts show the run before")))
-    if state.restarts:
-        notes.append(esc(t("restarts: {n}", n=state.restarts)))
-    refused = snapshot.step.totals.refused_proposals
-    if refused:
-        notes.append(esc(t("proposals of own policies refused: {n}", n=f"{refused:,}")))
-    said = esc(policy_words(policy, t))
-    small = f'<div class="bs-row bs-small" title="{said}">{said}</div>'
-    small += f'<div class="bs-row bs-small">{" · ".join(notes)}</div>'
-    return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{small}</div>'
+        told.append(_measured(info, t))
+    return told
 
 
 def _measured(info: EngineInfo, t: Translate) -> str:
@@ -131,27 +186,18 @@ def _measured(info: EngineInfo, t: Translate) -> str:
         for timing in info.start_timings
     )
     rule = t(
-        "Time of the largest product of a decode step of 8 requests, in milliseconds. bfloat16 is chosen where it is "
+        "Time of the largest product of a decode of 8 requests, in milliseconds. bfloat16 is chosen where it is "
         "at least 1.2 times as fast as float32, and more threads where they are at least 1.15 times as fast as fewer. "
         "One core is always left to the page: with threads on all cores, engine and page wait for each other."
     )
     return f'<span title="{esc(rule, 500)}">{esc(t("measured at the start: {figures}", figures=figures))}</span>'
 
 
-def _toy_words(t: Translate, has_controls: bool) -> str:
-    if not has_controls:
-        return esc(t("Toy model: random weights, so its text means nothing. Scheduling and memory are real."))
-    words = t("Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:")
-    after = t("Then choose the model under Restart in the sidebar.")
-    return f"{esc(words)} <code>{esc(MODEL_COMMAND)}</code> {esc(after)}"
+def notices(state: ClientState, t: Translate, *, has_controls: bool = True) -> str:
+    """A failure or a restart under way; "" when all is well. Laid over the picture, so that nothing below it moves.
 
-
-def notices(
-    state: ClientState, snapshot: EngineSnapshot | None, problem: str, t: Translate, *, has_controls: bool = True
-) -> str:
-    """What the reader must know: a failure, a restart under way, a toy model, a step that was refused (``problem``);
-    "" when all is well. has_controls: the reader can act on it; others get no folders and commands of the machine."""
-    lines = [f'<div class="bs-notice">{esc(problem, 300)}</div>'] if problem else []
+    has_controls: the reader can act on it; others get no folders and commands of the machine.
+    """
     if state.phase in TOLD:
         text = {
             "failed": N_("The engine cannot run. Change what is wrong, then restart it from the sidebar."),
@@ -166,7 +212,20 @@ def notices(
         detail = [line for line in dict.fromkeys(last) if not state.message or line not in state.message]
         more = "".join(f"<br><code>{esc(line, 300)}</code>" for line in detail)
         tone = "" if state.phase == "computing" else " bs-bad"
-        lines.append(f'<div class="bs-notice{tone}" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>')
-    if snapshot is not None and snapshot.info.is_toy:
-        lines.append(f'<div class="bs-notice bs-toy">{_toy_words(t, has_controls)}</div>')
-    return "".join(lines)
+        return f'<div class="bs-notice{tone}" role="alert"><b>{esc(t(text))}</b>{said}{more}</div>'
+    return ""
+
+
+def toy_notice(snapshot: EngineSnapshot | None, t: Translate, *, has_controls: bool = True) -> str:
+    """That the model is a toy and how to get from it to a real one; "" where one runs."""
+    if snapshot is None or not snapshot.info.is_toy:
+        return ""
+    return f'<div class="bs-notice bs-toy">{_toy_words(t, has_controls)}</div>'
+
+
+def _toy_words(t: Translate, has_controls: bool) -> str:
+    if not has_controls:
+        return esc(t("Toy model: random weights, so its text means nothing. Scheduling and memory are real."))
+    words = t("Toy model: random weights, so its text means nothing. Scheduling and memory are real. For a real model:")
+    after = t("Then choose the model under Restart in the sidebar.")
+    return f"{esc(words)} <code>{esc(MODEL_COMMAND)}</code> {esc(after)}"

@@ -25,15 +25,11 @@ def _tile(name: str, value: str, gloss: str, key: str) -> str:
 
 
 def _ttft_words(p: Percentiles, t: Translate) -> str:
-    if p.since_version:
-        return t("to first token, n = {n} since v{version}", n=p.n, version=p.since_version)
-    return t("to first token, the last n = {n}", n=p.n)
+    return t("to first token, n = {n} since v{version}", n=p.n, version=p.since_version)
 
 
 def _tpot_words(p: Percentiles, t: Translate) -> str:
-    if p.since_version:
-        return t("per token, n = {n} ended since v{version}", n=p.n, version=p.since_version)
-    return t("per token, the last n = {n} ended", n=p.n)
+    return t("per token, n = {n} admitted since v{version}", n=p.n, version=p.since_version)
 
 
 def _kv_words(f: Figures, t: Translate) -> str:

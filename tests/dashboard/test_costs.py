@@ -51,12 +51,12 @@ def test_each_eviction_gets_its_own_cost_and_all_of_them_are_summed_beside_usefu
 
 
 def test_the_summary_splits_the_time_and_says_tokens_bytes_and_delay():
-    costs = Costs(2, 40, 10, useful_s=9.0, recompute_s=0.9, swap_s=0.1, delay_s=3.0)
+    costs = Costs(2, 40, 10, useful_s=9.0, recompute_s=0.9, swap_s=0.1, delay_s=3.0, num_steps=1204)
     shown = summary(costs, 2048, EN)
     assert "useful work 90.0%" in shown
     assert "recomputing 900 ms (40 tokens)" in shown
-    assert "copying 100 ms (20.5 kB)" in shown
-    assert "2 came back; delayed by 1.5 s each on average" in shown
+    assert "copying 100 ms (20.5 kB out and back)" in shown
+    assert "In 1,204 iterations since the server began: 2 came back, each delayed by 1.5 s on average" in shown
     assert [f"width:{w}%" in shown for w in ("90.00", "9.00", "1.00")] == [True] * 3
     assert "유용한 계산 90.0%" in summary(costs, 2048, KO)
     assert "once a victim has caught up" in summary(Costs(), 2048, EN)
@@ -71,7 +71,7 @@ def test_an_eviction_says_its_mode_its_price_and_its_delay():
     assert "5 blocks freed, 40 tokens to recompute · rule newest" in shown
     assert "cost: 40 tokens again in 250 ms; caught up 600 ms late" in shown
     assert "5 blocks freed, 5 copied to the host · rule newest" in shown
-    assert "cost: 20.5 kB copied in 50 ms; caught up 300 ms late" in shown
+    assert "cost: 20.5 kB copied out and back in 50 ms; caught up 300 ms late" in shown
     assert "the host pool is full, so 40 tokens to recompute" in shown
     assert "iteration 3: r4 evicted by hand" in shown
 
@@ -87,7 +87,7 @@ def test_an_eviction_says_its_mode_its_price_and_its_delay():
         (evicted("r0", 3, mode="swap", moved_blocks=4), "r0 gave up its own blocks (rule: newest): 5 freed, 4 copied"),
         (
             StepEvent(3, 0.3, "swapped_out", "r1", "", {"num_blocks": 4, "host_free_blocks": 60}),
-            "r1: 4 blocks moved out to the host pool, 60 are free there",
+            "r1: 4 blocks moved out to the host pool; free there: 60",
         ),
         (StepEvent(3, 0.3, "swapped_in", "r1", "", {"num_blocks": 4, "host_free_blocks": 64}), "4 blocks moved back"),
     ],

@@ -306,7 +306,7 @@ def test_an_error_in_one_element_leaves_the_others_alive(client, monkeypatch):
     monkeypatch.setattr("dashboard.views.tiles.tiles", broken)
     at = page()
     assert "broken tile" in html(at)
-    assert set(charts(at)) == {"queue", "running", "blocks", "time"}
+    assert set(charts(at)) == {"queue", "running", "blocks", "time", "ends"}
 
 
 def test_a_bad_start_up_choice_is_shown_by_name(monkeypatch):
@@ -325,7 +325,7 @@ def test_the_same_elements_come_in_the_same_order_whatever_is_shown(client):
     client.run(25)
     at.run()
     assert [type(e).__name__ for e in at.main] == before
-    assert len(at.get("vega_lite_chart")) == 4
+    assert len(at.get("vega_lite_chart")) == 5
 
 
 OWN_RULE = """

@@ -17,7 +17,6 @@ from dashboard.charts.theme import DARK
 from dashboard.evictions import Eviction
 from dashboard.fields import CONTROLS
 from dashboard.i18n import translator
-from dashboard.live import shown_steps
 from dashboard.prompt import MAX_PROMPT
 from dashboard.refusals import refusal_words
 from dashboard.settings import MAX_BLOCKS, MAX_THREADS, SettingsError, from_environment
@@ -117,7 +116,7 @@ def test_a_bad_start_ends_with_one_line(monkeypatch, capsys):
 def test_the_command_for_a_model_uses_this_interpreter_and_says_what_comes_next():
     client = FakeClient()
     client.run(1)
-    shown = status.notices(client.state, client.latest, "", EN)
+    shown = status.toy_notice(client.latest, EN)
     assert f"{sys.executable} -m pip install" in shown
     assert "Then choose the model under Restart" in shown
 
@@ -128,7 +127,7 @@ def test_events_are_not_newer_than_the_picture_beside_them():
     client.run(2)
     frame = engine_with(client).hub.frame()
     client.run(3)
-    assert [s.step_id for s in shown_steps(frame, client.history())] == [2, 1]
+    assert [s.step_id for s in frame.recent] == [2, 1]
 
 
 def test_a_queue_that_grows_is_said_and_a_steady_one_is_not():
@@ -136,15 +135,17 @@ def test_a_queue_that_grows_is_said_and_a_steady_one_is_not():
     client.add("r0", 2, 100)
     client.run(60)
     facts = engine_with(client).hub.frame().facts
-    assert step.growth(facts, EN) == ""
+    assert step.growth(facts) == 0
     grown = [replace(f, waiting=i // 2) for i, f in enumerate(facts)]
-    assert step.growth(grown, EN) == "29 waiting: more arrives than is served (+29)"
+    assert step.growth(grown) == 29
+    waiting = replace(client.latest.step, num_waiting=29, num_waiting_tokens=1200)
+    assert step.queue_length(waiting, 29, EN) == "29 (+29) waiting, 1,200 tok"
 
 
 def test_a_failure_is_told_once():
     reason = "no folder /models/none"
     failed = ClientState("failed", 0.0, None, reason, None, 0, (reason,))
-    shown = status.notices(failed, None, "", EN) + status.strip(failed, None, (), 1, EN)
+    shown = status.notices(failed, EN) + status.strip(failed, None, (), 1, EN)
     assert shown.count(reason) == 1
 
 

@@ -23,7 +23,7 @@ from dashboard.views.request import follow
 from dashboard.words import policy_words, waiting_words
 from model_runner.messages import StartTiming
 from model_runner.views import ClientState
-from scheduler import SamplingParams, SchedulerPolicy
+from scheduler import SamplingParams, SchedulerPolicy, StepEvent
 from tests.dashboard.fakes import FakeClient, engine_with
 
 EN, KO = translator("en"), translator("ko")
@@ -63,7 +63,7 @@ def test_loading_shows_how_far_it_is():
 def test_a_toy_model_is_named_with_the_one_command_that_helps():
     client = FakeClient()
     client.run(1)
-    assert status.MODEL_COMMAND in status.notices(client.state, client.latest, "", EN)
+    assert status.MODEL_COMMAND in status.toy_notice(client.latest, EN)
 
 
 def test_the_strip_says_since_which_iteration_the_policy_is_in_force():
@@ -157,7 +157,7 @@ def test_the_head_of_the_queue_is_explained_with_its_numbers():
     row = now.waiting[0]
     assert row.reason == "kv_capacity"
     assert waiting_words(row, EN) == (
-        f"r1 waits: needs {row.needed_blocks} blocks, {row.free_blocks} are free. r0 holds most blocks."
+        f"r1 waits: needs {row.needed_blocks} blocks; free: {row.free_blocks}. r0 holds most blocks."
     )
     assert "r1 대기" in step.head_reason(now, KO)
     behind_a_blocked_row = replace(row, needed_blocks=1, free_blocks=3)
@@ -291,3 +291,19 @@ def test_settings_come_from_the_environment_and_name_what_is_wrong():
 def test_a_bad_setting_is_refused_by_name_and_value(name, value):
     with pytest.raises(SettingsError, match=f"BATCHSCOPE_{name}='{value}'"):
         from_environment({f"BATCHSCOPE_{name}": value})
+
+
+def test_a_policy_refused_in_every_iteration_is_told_once_with_its_number():
+    numbers = {"field": "preemption_victim", "name": "mine", "file": "mine.py", "instead": "newest"}
+    client = FakeClient()
+    client.run(1)
+    refused = StepEvent(1, 0.0, "policy_refused", "", "preemption_victim mine (mine.py): no victim", numbers)
+    other = replace(refused, reason="preemption_victim mine (mine.py): a dead victim")
+    quiet = client.latest.step
+    recent = [replace(quiet, step_id=n, events=(replace(refused, step_id=n),)) for n in range(9, 3, -1)]
+    recent += [replace(quiet, step_id=3, events=(other,)), quiet]
+    for list_of in (recent, recent[-1:] + recent[:-1]):
+        shown = step.events(list_of, {}, DARK, EN)
+        assert shown.count("no victim") == 1
+        assert "(6 times in the last 8 iterations)" in shown
+        assert shown.count("a dead victim") == 1

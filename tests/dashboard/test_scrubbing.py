@@ -1,0 +1,254 @@
+"""The page in the past: what it shows, where it can go, what its address says, and that the engine is still told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard import engine
+from dashboard.arrow import decode
+from dashboard.strip import BIN, SPANS
+from model_runner.views import ClientState
+from scheduler import SchedulerPolicy
+from tests.dashboard.fakes import FakeClient, engine_with
+
+MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
+
+
+@pytest.fixture
+def client(monkeypatch):
+    fake = FakeClient(SchedulerPolicy(max_num_seqs=3, max_num_batched_tokens=16), num_blocks=16)
+    for i, (prompt, output) in enumerate([(20, 16), (9, 30), (7, 24), (5, 8), (12, 20), (6, 9)]):
+        fake.add(f"r{i}", prompt, output)
+    shared = engine_with(fake)
+    monkeypatch.setattr(engine, "shared", lambda: shared)
+    return fake
+
+
+def page(**params: str) -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=60)
+    for name, value in params.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    return at
+
+
+def html(at: AppTest) -> str:
+    return "\n".join(e.proto.body for e in at.get("html"))
+
+
+def iteration(at: AppTest) -> int:
+    return int(html(at).split('<b id="bs-step">')[1].split("<")[0].replace(",", ""))
+
+
+def press(at: AppTest, key: str) -> AppTest:
+    at.button(key=key).click().run()
+    assert not at.exception
+    return at
+
+
+def address(at: AppTest) -> dict[str, str]:
+    return {name: v if isinstance(v, str) else v[0] for name, v in at.query_params.items()}
+
+
+def charts(at: AppTest) -> dict[str, dict[str, list]]:
+    out = {}
+    for element in at.get("vega_lite_chart"):
+        sets = {d.name: decode(d.data.data) for d in element.proto.datasets}
+        out["time" if "series" in sets else next(iter(sets))] = sets
+    return out
+
+
+def slider(at: AppTest):
+    return next(s for s in at.slider if s.key.startswith("scrub."))
+
+
+def test_every_chart_shows_the_step_the_page_went_back_to(client):
+    client.run(40)
+    at = press(press(page(), "past.-10"), "past.-1")
+    step = next(s.step for s in client.history() if s.step.step_id == 29)
+    drawn = charts(at)
+    assert drawn["queue"]["queue"]["r"] == list(step.waiting.request_id)
+    assert sorted(drawn["running"]["running"]["r"]) == sorted(step.running.request_id)
+    assert len(drawn["blocks"]["blocks"]["c"]) == step.num_used_blocks
+    assert drawn["time"]["series"]["x"][-1] == 29
+    assert "iteration 29:" in html(at), "the decision"
+    assert iteration(at) == 29
+
+
+def test_the_engine_goes_on_and_the_page_says_how_far_it_is_behind(client):
+    client.run(40)
+    at = press(page(), "past.-1")
+    client.run(5)
+    at.run()
+    shown = html(at)
+    assert iteration(at) == 39
+    assert "PAST" in shown
+    assert "−6" in shown
+    assert "the engine goes on, at iteration 45; the controls act on it" in shown
+    assert at.button(key="past.live").label == "Live (+6)"
+    client.state = replace(client.state, phase="paused")
+    at.run()
+    assert "the engine is held at iteration 45" in html(at)
+    at = press(at, "past.live")
+    assert iteration(at) == 45
+    assert "PAST" not in html(at)
+
+
+def test_an_engine_that_dies_is_said_while_the_page_looks_at_the_past(client):
+    client.run(20)
+    at = press(page(), "past.-10")
+    client.state = ClientState("down", 0.0, 3.2, "the worker was killed", None, 1)
+    shown = html(at.run())
+    assert "ENGINE DOWN 3.2 s" in shown
+    assert "the worker was killed" in shown
+    assert "grayscale" not in shown, "the past is shown on purpose, and stays what it was"
+
+
+def test_controls_act_on_the_engine_and_leave_the_page_in_the_past(client):
+    client.run(20)
+    at = press(page(), "past.-10")
+    at.select_slider(key="policy.max_num_seqs").set_value(2).run()
+    assert client.policy.max_num_seqs == 2
+    assert iteration(at) == 10
+    at.selectbox(key="chosen").set_value("r0").run()
+    runs_now = "r0" in client.latest.step.running.request_id
+    assert at.button(key="evict").disabled is not runs_now
+
+
+def test_the_address_carries_step_run_and_request_and_live_takes_step_and_run_away(client):
+    client.run(30)
+    at = press(page(lang="en"), "past.-10")
+    at.selectbox(key="chosen").set_value("r1").run()
+    assert address(at) == {"lang": "en", "step": "20", "run": "run-1", "request": "r1"}
+    at = press(at, "past.live")
+    assert address(at) == {"lang": "en", "request": "r1"}
+    at.selectbox(key="chosen").set_value(None).run()
+    assert address(at) == {"lang": "en"}
+
+
+def test_a_link_opens_what_it_names(client):
+    client.run(30)
+    client.start_run("run-2", SchedulerPolicy())
+    client.add("s0", 4, 30)
+    client.run(10)
+    at = page(step="12", run="run-1", request="r1")
+    assert iteration(at) == 12
+    assert at.selectbox(key="chosen").value == "r1"
+    assert charts(at)["time"]["series"]["x"][-1] == 12
+    assert iteration(page(step="3")) == 3
+    assert "step=12&amp;run=run-1&amp;request=r1" in str(at.code[0].value).replace("&", "&amp;")
+
+
+def test_a_link_to_the_past_waits_for_the_first_snapshot(client):
+    client.state = ClientState("loading", 0.0, None, "reading weights", 0.5, 0)
+    at = page(step="4")
+    client.run(9)
+    client.state = ClientState("running", 0.0, 0.1, "", None, 0)
+    assert iteration(at.run()) == 4
+
+
+@pytest.mark.parametrize(
+    ("params", "said", "step"),
+    [
+        ({"step": "soon"}, "?step=soon: a whole number from 1 on is needed", 30),
+        ({"step": "-3"}, "?step=-3: a whole number from 1 on is needed", 30),
+        ({"step": "0"}, "?step=0: a whole number from 1 on is needed", 30),
+        ({"step": "<img src=x>"}, "?step=&lt;img src=x&gt;", 30),
+        ({"step": "99999"}, "Iteration 99,999 is still to come; the newest is 30.", 30),
+        ({"step": "5", "run": "run-7"}, "Of the run run-7 nothing is kept", 30),
+        ({"step": "5", "request": "<b>nobody</b>"}, "?request=&lt;b&gt;nobody&lt;/b&gt;: no request of that name", 5),
+    ],
+)
+def test_a_bad_address_says_what_is_wrong_and_leaves_no_trace(client, params, said, step):
+    client.run(30)
+    at = page(**params)
+    assert said in html(at)
+    assert iteration(at) == step
+    assert address(at) == ({"step": "5", "run": "run-1"} if step == 5 else {})
+    assert 'class="bs-problem"' not in html(press(at, "past.-1"))
+
+
+def test_what_is_not_kept_any_more_is_said_and_the_oldest_shown(client, monkeypatch):
+    client.run(30)
+    everything = client.history()
+    monkeypatch.setattr(client, "history", lambda last=None: everything[-10:])
+    at = page(step="4")
+    assert iteration(at) == 21
+    assert "Iteration 4 is not kept any more: kept are 10, from 21 to 30. Shown: the oldest of them." in html(at)
+    assert address(at)["step"] == "21"
+
+
+def test_buttons_go_to_events_and_to_the_worst_gap(client):
+    client.run(25)
+    client.set_policy(replace(client.policy, max_num_seqs=2))
+    client.run(25)
+    victims = [s.step.step_id for s in client.history() if s.step.preempted]
+    at = press(page(), "past.policy")
+    assert iteration(at) == 26
+    at = press(at, "past.preemption")
+    assert iteration(at) == victims[-1]
+    at = press(at, "past.event.back")
+    assert iteration(at) == max(s for s in [*victims, 26] if s < victims[-1])
+    at = press(at, "past.event.on")
+    assert iteration(at) == victims[-1]
+    at = press(at, "past.gap")
+    assert at.selectbox(key="chosen").value in {f"r{i}" for i in range(6)}
+    for _ in range(len(victims) + 2):
+        at = press(at, "past.event.back")
+    assert "No preemption, change of policy or restart earlier than this is kept." in html(at)
+
+
+def test_one_iteration_past_the_newest_is_live(client):
+    client.run(20)
+    at = press(press(page(), "past.-1"), "past.1")
+    assert iteration(at) == 20
+    at = press(at, "past.1")
+    client.run(1)
+    assert iteration(at.run()) == 21
+
+
+def test_the_slider_counts_back_from_where_live_was_left_and_keeps_its_place_while_the_engine_goes_on(client):
+    client.run(40)
+    at = page()
+    slider(at).set_value(-7).run()
+    assert iteration(at) == 33
+    client.run(5)
+    at.run()
+    assert (iteration(at), slider(at).value) == (33, -7)
+    slider(at).set_value(-8).run()
+    assert iteration(at) == 32
+    at = press(at, "past.-1")
+    assert (iteration(at), slider(at).value) == (31, -14), "a button counts anew from the newest"
+
+
+def test_a_page_stays_live_when_the_strip_and_its_slider_grow(client):
+    client.add("long", 4, 40)
+    client.run(SPANS[0] - 1)
+    at = page()
+    client.run(3)
+    at.run()
+    client.run(1)
+    assert iteration(at.run()) == SPANS[0] + 3
+    assert slider(at).min == 1 - SPANS[1]
+
+
+def test_the_strip_sums_up_the_kept_steps(client):
+    client.run(50)
+    tables = charts(page())["ends"]
+    steps = [s.step for s in client.history()]
+    bins = tables["bins"]
+    for n, end, share, waiting, evicted, first in zip(*(bins[c] for c in ("n", "e", "k", "w", "p", "s")), strict=True):
+        part = steps[n:end]
+        assert first == part[0].step_id
+        assert share == round(100 * max(s.num_used_blocks / s.num_blocks for s in part))
+        assert waiting == max(s.num_waiting for s in part)
+        assert evicted == sum(len(s.preempted) for s in part)
+    assert (bins["n"][0], bins["e"][-1]) == (0, 50)
+    assert max(e - n for n, e in zip(bins["n"], bins["e"], strict=True)) == BIN
+    assert tables["ends"] == {"lo": [50 - SPANS[0]], "hi": [50], "w": [max(s.num_waiting for s in steps)]}
+    assert tables["thumb"]["n"] == [49.5]
