@@ -15,6 +15,7 @@ import streamlit as st
 from dashboard.desk import Desk
 from dashboard.door import Door, door_for
 from dashboard.hub import Hub
+from dashboard.lesson.teacher import Teacher
 from dashboard.room import Room
 from dashboard.settings import from_environment
 from model_runner.client import RunnerClient
@@ -25,7 +26,7 @@ from scheduler import custom
 class Engine:
     """The client of the runner, the pictures made from what it sees, and the desk that changes its policy.
 
-    room: what the presenter has on for everybody, and the votes. door: who is the presenter.
+    room: what the presenter has on for everybody, and the votes. door: who is the presenter. teacher: runs scenes.
     """
 
     client: RunnerClient
@@ -33,6 +34,7 @@ class Engine:
     desk: Desk
     room: Room = field(default_factory=Room)
     door: Door = field(default_factory=Door)
+    teacher: Teacher = field(default_factory=Teacher)
 
 
 def start() -> Engine:

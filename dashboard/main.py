@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard import engine, style
 from dashboard.i18n import LANGUAGES, N_, Translate
-from dashboard.pages import live, numbers, request, room
+from dashboard.pages import lesson, live, numbers, request, room
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
 from dashboard.visit import VIEW, is_presenter, visit
@@ -32,6 +32,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "live": Page(N_("Live"), live.draw),
     "request": Page(N_("One request"), request.draw),
     "numbers": Page(N_("Numbers"), numbers.draw),
+    "lesson": Page(N_("Lesson"), lesson.draw),
     "room": Page(N_("Room"), room.draw, for_audience=False),
 }
 """By the name in the address (``?view=``); the first is shown where the address names none of them.

@@ -94,7 +94,8 @@ class StepReply:
 class RequestView:
     """One request as its user sees it.
 
-    origin: "user", "traffic" or "api". prompt_text: "" for a prompt given as token ids. tokens: output token ids.
+    origin: "user", "traffic", "api" or "lesson". prompt_text: "" for a prompt given as token ids. tokens: ids of its
+    output.
     seed: of its sampling, drawn where the user gave none.
     state: "queued" (not yet with a worker), "waiting", "preempted", "running" or, once ended, the outcome.
     outcome: "" until it ended, then "finished", "aborted" or "rejected"; reason: "length", "stop" or a sentence.

@@ -19,7 +19,8 @@ from dashboard.charts.theme import THEMES, Theme, config
 from dashboard.charts.timeline import timeline
 from dashboard.i18n import translator
 
-_altair = threading.Lock()
+altair_lock = threading.Lock()
+"""Held while a chart is built: Altair is not made for several threads."""
 
 
 def renderer() -> str:
@@ -29,7 +30,7 @@ def renderer() -> str:
 
 def specs(theme: str, language: str, geometry: MapGeometry) -> Mapping[str, dict[str, Any]]:
     """Chart name (queue, running, map, time, strip) to specification. Do not change what is returned: it is shared."""
-    with _altair:
+    with altair_lock:
         return _specs(theme, language, geometry, renderer())
 
 
@@ -43,24 +44,24 @@ def _specs(theme_name: str, language: str, geometry: MapGeometry, drawn_by: str)
         "time": timeline(theme, t),
         "strip": strip(theme, t),
     }
-    return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
+    return {name: finish(spec, theme, drawn_by) for name, spec in built.items()}
 
 
 def life_spec(theme: str, language: str) -> dict[str, Any]:
     """The chart of one request's life. Do not change what is returned: it is shared."""
-    with _altair:
+    with altair_lock:
         return _life_spec(theme, language, renderer())
 
 
 @cache
 def _life_spec(theme_name: str, language: str, drawn_by: str) -> dict[str, Any]:
     theme = THEMES[theme_name]
-    return _finish(life(theme, translator(language)), theme, drawn_by)
+    return finish(life(theme, translator(language)), theme, drawn_by)
 
 
 def epoch_specs(theme: str, language: str) -> Mapping[str, dict[str, Any]]:
     """The charts that compare epochs: spread, tokens. Do not change what is returned: it is shared."""
-    with _altair:
+    with altair_lock:
         return _epoch_specs(theme, language, renderer())
 
 
@@ -68,10 +69,10 @@ def epoch_specs(theme: str, language: str) -> Mapping[str, dict[str, Any]]:
 def _epoch_specs(theme_name: str, language: str, drawn_by: str) -> Mapping[str, dict[str, Any]]:
     theme, t = THEMES[theme_name], translator(language)
     built = {"spread": spread(theme, t), "tokens": tokens(theme, t)}
-    return {name: _finish(spec, theme, drawn_by) for name, spec in built.items()}
+    return {name: finish(spec, theme, drawn_by) for name, spec in built.items()}
 
 
-def _finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:
+def finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:
     """As sent: palette, config and a pinned renderer (a switch between canvas and svg would rebuild the chart)."""
     options = {"renderer": drawn_by, "actions": False}
     margins = {"left": 1, "right": 1, "top": 1, "bottom": 1}

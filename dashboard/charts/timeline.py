@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import altair as alt
 
@@ -23,8 +24,15 @@ def _axis(theme: Theme) -> Any:
     return alt.layer(frame(theme), text).properties(height=14)
 
 
-def timeline(theme: Theme, t: Translate) -> dict[str, Any]:
-    """Data sets: frame, runs, points, labels, series, ticks, marks, chosen, veil (see ``dashboard.lanes``)."""
-    panels = [lanes(theme, t), budget(theme, t), load(theme, t), memory(theme, t), rate(theme, t), _axis(theme)]
+PANELS: Final = {"lanes": lanes, "budget": budget, "load": load, "memory": memory, "rate": rate}
+"""From the top, above the axis."""
+
+
+def timeline(theme: Theme, t: Translate, names: Sequence[str] = tuple(PANELS)) -> dict[str, Any]:
+    """Data sets: frame, runs, points, labels, series, ticks, marks, chosen, veil (see ``dashboard.lanes``).
+
+    names: the panels wanted, of PANELS.
+    """
+    panels = [*(PANELS[name](theme, t) for name in names), _axis(theme)]
     spec: dict[str, Any] = alt.vconcat(*panels, spacing=5).resolve_scale(x="shared").to_dict(validate=False)
     return spec
