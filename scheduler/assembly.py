@@ -225,5 +225,8 @@ def give_up(step: ScheduleStep, life: Lifecycle) -> None:
 def _step_back(seq: Sequence, lost: set[int], life: Lifecycle) -> None:
     """Begin before the first block that another row of a lost step should have filled."""
     index = next((index for index, block in enumerate(seq.block_table) if block in lost), len(seq.block_table))
-    seq.num_computed_tokens = min(seq.num_computed_tokens, index * life.pool.block_size)
+    start = min(seq.num_computed_tokens, index * life.pool.block_size)
+    if seq.static_position < seq.static_length:  # among the prompts, place and computed tokens go together
+        seq.static_position -= seq.num_computed_tokens - start
+    seq.num_computed_tokens = start
     seq.num_registered = min(seq.num_registered, index)

@@ -52,6 +52,8 @@ def check_step(scheduler: Scheduler, step: ScheduleStep, *, running_before: int)
     policy = scheduler.policy
     planned = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
     _require(planned <= policy.max_num_batched_tokens, "{} tokens planned: more than {}", planned, policy)
+    counts = (*step.num_scheduled_tokens.values(), *step.num_padding_tokens.values())
+    _require(all(count > 0 for count in counts), "a count that is not above 0: {}", step)
     running, waiting, live = scheduler.sequences()
     allowed = max(policy.max_num_seqs, running_before)
     _require(len(running) <= allowed, "{} running, {} allowed", len(running), allowed)

@@ -95,23 +95,26 @@ def lockstep(view: StepView, draft: Draft, rows: Sequence[SequenceView]) -> None
         if seq.held:
             draft.pad(seq, 1)
             continue
-        step = _row_step(view, len(rows), seq.static_length, seq.static_position)
-        real = seq.num_tokens - seq.num_computed_tokens
         if seq.static_position < seq.static_length:
+            step = _row_step(view, len(rows), seq.static_length, seq.static_position)
             padding = seq.static_length - seq.num_tokens
             real = max(0, seq.static_position + step - padding - seq.num_computed_tokens)
+        else:  # one token, and more only where those of a lost step must be computed again
+            real = step = min(seq.num_tokens - seq.num_computed_tokens, _share(view, len(rows)))
         if seq.num_computed_tokens + real > seq.capacity and not make_room(view, draft, seq, real):
             continue
         _plan_row(draft, seq, real, step - real)
 
 
 def _row_step(view: StepView, num_rows: int, length: int, position: int) -> int:
-    """Padded positions one row moves on: an equal share of the budget, or one token once the prompts are done."""
-    if position >= length:
-        return 1
-    threshold = threshold_of(view)
+    """Padded positions one row moves on while the prompts are not done."""
+    return min(length - position, _share(view, num_rows))
+
+
+def _share(view: StepView, num_rows: int) -> int:
+    """Tokens of one row at most: an equal share of the budget, and no more than a chunk."""
     share = max(1, view.policy.max_num_batched_tokens // num_rows)
-    return min(length - position, share, threshold or length)
+    return min(share, threshold_of(view) or share)
 
 
 def _plan_row(draft: Draft, seq: SequenceView, real: int, padding: int) -> None:
