@@ -20,6 +20,7 @@ ALLOWED = {
     "experiments": {"model_runner", "scheduler", "numpy", "pandas"},
     "dashboard": {
         "experiments", "model_runner", "scheduler", "streamlit", "altair", "pandas", "pyarrow", "numpy", "babel",
+        "starlette", "segno",
     },
 }  # fmt: skip
 """Package -> what it may import beside itself and the standard library."""
