@@ -1,0 +1,57 @@
+"""A scene in a real browser, on a real worker: asked, voted on, run, revealed, given back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import WAIT_MS
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def lesson(open_page, server):
+    """The lesson in English or Korean."""
+
+    def open_one(locale: str):
+        page = open_page(locale)
+        page.goto(f"{server.url}/?view=lesson")
+        page.locator(".bs-lesson h2").wait_for(timeout=WAIT_MS)
+        return page
+
+    return open_one
+
+
+def press(page, name: str) -> None:
+    button = page.get_by_role("button", name=name, exact=True)
+    expect(button).to_be_enabled(timeout=WAIT_MS)
+    button.click()
+
+
+def test_a_scene_is_asked_voted_on_run_and_revealed_with_its_numbers(lesson):
+    page = lesson("en-US")
+    press(page, "Ask")
+    press(page, "Vote a)")
+    expect(page.get_by_text("Votes: 1")).to_be_visible(timeout=WAIT_MS)
+    press(page, "Close vote")
+    assert page.get_by_text("150", exact=True).count() == 0
+    press(page, "Start scene")
+    status = page.locator("#bs-lesson-status")
+    expect(status).to_contain_text(re.compile("Run A|Run B"), timeout=WAIT_MS)
+    expect(status).to_contain_text("Measured.", timeout=2 * WAIT_MS)
+    press(page, "Reveal")
+    row = page.locator(".bs-lesson tr", has_text="iterations until all had ended")
+    expect(row.locator("td")).to_have_text(["iterations until all had ended", "150", "83", "12"], timeout=WAIT_MS)
+    expect(page.locator("#bs-lesson-verdict")).to_contain_text("B needs fewer")
+    expect(page.locator(".bs-choice.bs-right")).to_contain_text("B needs fewer")
+    expect(page.get_by_text("toy (random weights)")).to_be_visible()
+
+    korean = lesson("ko-KR")
+    expect(korean.locator("#bs-lesson-verdict")).to_contain_text("측정했고, 이론의 예상과 같습니다.", timeout=WAIT_MS)
+    press(page, "Give back my settings")
+    expect(page.get_by_role("button", name="Give back my settings")).to_be_disabled(timeout=WAIT_MS)
+    press(page, "Next scene")
+    expect(korean.locator(".bs-lesson h2")).to_have_text("배치는 언제 재구성되는가?", timeout=WAIT_MS)
