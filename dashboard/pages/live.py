@@ -8,6 +8,7 @@ from dashboard import engine
 from dashboard.audience import audience
 from dashboard.controls import sidebar
 from dashboard.live import live
+from dashboard.save_panel import save_charts
 from dashboard.views.markup import plain
 from dashboard.visit import visit
 from scheduler import custom
@@ -23,3 +24,4 @@ def draw() -> None:
         if seen.presenter:
             sidebar(running.desk, t)
     (live if seen.presenter else audience)(seen.language, seen.theme_name)
+    save_charts(seen.language)

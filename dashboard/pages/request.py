@@ -14,6 +14,7 @@ from dashboard.hub import Hub
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import NO_MARK
 from dashboard.life_tables import WHOLE, WINDOWS, life_data
+from dashboard.save_panel import save_life
 from dashboard.views import life as views
 from dashboard.views.markup import esc, scroll
 from dashboard.visit import visit
@@ -42,6 +43,7 @@ def draw() -> None:
     if wanted:
         st.session_state[CHOSEN] = wanted[:MAX_ID]
     one_request(seen.language, seen.theme_name)
+    save_life(engine.shared().hub, _shown(), seen.t)
 
 
 @st.fragment(run_every=TICK_S, key="request")
@@ -51,6 +53,7 @@ def one_request(language: str, theme_name: str) -> None:
     client, hub = running.client, running.hub
     frame = hub.frame()
     chosen, window = _choose(client, hub, t)
+    _shown()["id"] = chosen
     view = client.request(chosen) if chosen else None
     life = hub.lives.life(chosen) if chosen else None
     if view is None and life is None:
@@ -64,6 +67,12 @@ def one_request(language: str, theme_name: str) -> None:
         alt = t("life of {id}: what it did, and who took its time", id=chosen)
         guarded(lambda: vega(life_spec(theme_name, language), life_data(life, window), alt), "life")
     _below(view, life, t)
+
+
+def _shown() -> dict[str, str]:
+    """The chosen id where a download finds it, which runs on a thread without a page."""
+    held: dict[str, str] = st.session_state.setdefault("request.shown", {})
+    return held
 
 
 def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:

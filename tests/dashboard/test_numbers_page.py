@@ -10,6 +10,7 @@ import pytest
 
 from dashboard import engine
 from dashboard.arrow import decode
+from dashboard.chart_frames import blocks_frame, lanes_frame, life_frame, queue_frame, running_frame, series_frame
 from dashboard.charts.specs import epoch_specs
 from dashboard.downloads import csv_of, guarded_text
 from dashboard.epoch_tables import SHARES, TOKENS, axis_end, ceiling, shown, spread_data, tokens_data
@@ -150,3 +151,37 @@ def test_the_other_tables_have_their_rows_and_a_filter_leaves_those_with_all_wor
     assert list(epochs["epoch"]) == [2, 1]
     assert epochs["finished_requests"].sum() == 6
     assert epochs_frame(None, (1, 1), whole_only=True).empty
+
+
+def test_the_files_of_the_live_charts_say_what_the_step_says(running):
+    step = running.client.latest.step
+    frame = running.hub.frame()
+    assert list(queue_frame(step)["request_id"]) == list(step.waiting.request_id)
+    assert sorted(running_frame(step)["request_id"]) == sorted(step.running.request_id)
+    lanes, series = lanes_frame(frame.facts), series_frame(frame.facts)
+    assert lanes["tokens"].sum() == sum(sum(s.step.num_scheduled_tokens.values()) for s in running.client.history())
+    assert series["delivered_tokens"].sum() == step.totals.output_tokens
+
+
+def test_the_file_of_the_block_map_has_each_used_block_and_the_filled_tokens(running):
+    running.client.add("more", 9, 9)
+    step = running.client.run(2)
+    blocks = blocks_frame(step)
+    assert len(blocks) == step.num_used_blocks > 0
+    assert blocks["filled_tokens"].sum() == step.memory.filled
+    assert blocks_frame(replace(step, running=type(step.running)())).empty
+
+
+def test_the_file_of_a_life_adds_up_to_its_end_to_end_time(running):
+    running.hub.frame()
+    life = running.hub.lives.life("r1")
+    table = life_frame(life)
+    assert (table["until_ms"] - table["from_ms"]).sum() == pytest.approx(life.end_to_end / 1e6)
+    assert life_frame(None).empty
+
+
+def test_live_and_request_pages_offer_their_data(running):
+    for view, key in (("live", "save.queue"), ("request", "save.life")):
+        at = page(view=view)
+        assert not at.exception
+        assert any(key in button.proto.id for button in at.get("download_button"))
