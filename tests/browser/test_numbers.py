@@ -40,24 +40,27 @@ def width_of(png: bytes) -> int:
     return int.from_bytes(png[16:20], "big")
 
 
-def picture_button(page, chart):
-    """The button over a chart that saves it; it shows while the chart is pointed at."""
+def picture_of(page, chart) -> bytes:
+    """The chart as the button over it saves it; the button shows while the chart is pointed at."""
+    name = chart.get_attribute("aria-label")
     chart.hover()
-    frame = page.locator("[data-testid=stElementContainer], [data-testid=stFullScreenFrame]").filter(has=chart).last
-    return frame.get_by_role("button", name="Download as PNG")
+    return saved(page, page.get_by_role("button", name=f"Download as PNG: {name}", exact=True).click)
 
 
 def test_two_policies_side_by_side_and_their_tables_as_files(open_page, server):
     live = open_page()
     live.get_by_role("button", name="Burst of").click()
     live.wait_for_timeout(4000)
-    thumb = live.locator("[data-testid=stSlider]", has_text="max_num_seqs").locator("input[type=range]").first
-    thumb.focus()
+    before = int(live.locator("#bs-version").get_attribute("data-version"))
+    slider = live.locator("[data-testid=stSlider]", has_text="max_num_batched_tokens")
+    slider.locator("input[type=range]").first.focus()
     live.keyboard.press("ArrowLeft")
-    live.locator("[data-testid=stAlert]", has_text="In force").first.wait_for()
+    changed = "v => +document.querySelector('#bs-version').dataset.version > v"
+    live.wait_for_function(changed, arg=before, timeout=WAIT_MS)
+    live.wait_for_timeout(2000)
     page = numbers_page(open_page, server)
     table = page.locator(".bs-epochs").first
-    expect(table).to_contain_text("max_num_seqs", timeout=WAIT_MS)
+    expect(table).to_contain_text("max_num_batched_tokens", timeout=WAIT_MS)
     expect(table.locator("tbody tr")).to_have_count(2)
     page.get_by_role("radio", name="ITL").or_(page.get_by_role("button", name="ITL", exact=True)).first.click()
     expect(page.get_by_text("ITL: between two tokens")).to_be_visible()
@@ -79,7 +82,7 @@ def test_two_policies_side_by_side_and_their_tables_as_files(open_page, server):
 def test_every_chart_is_saved_as_a_picture_with_the_mouse_and_by_keyboard(open_page, server):
     page = numbers_page(open_page, server)
     for i in range(2):
-        assert width_of(saved(page, picture_button(page, page.locator(CHARTS).nth(i)).click)) > 600
+        assert width_of(picture_of(page, page.locator(CHARTS).nth(i))) > 600
     page.mouse.move(5, 5)
     button = page.get_by_role("button", name="Download as PNG").first
     button.focus()
@@ -90,7 +93,7 @@ def test_every_chart_is_saved_as_a_picture_with_the_mouse_and_by_keyboard(open_p
 def test_live_charts_are_saved_as_pictures_and_tables(open_page):
     page = open_page()
     for i in range(4):
-        assert width_of(saved(page, picture_button(page, page.locator(CHARTS).nth(i)).click)) > 200
+        assert width_of(picture_of(page, page.locator(CHARTS).nth(i))) > 200
     page.get_by_role("button", name="Save charts and data").click()
     for what in ("Queue", "Running", "KV block map", "Lanes", "Lines over the iterations"):
         content = saved(page, page.get_by_role("button", name=f"{what} as CSV").click)
