@@ -13,6 +13,7 @@ from dashboard.chart_frames import blocks_frame, lanes_frame, life_frame, queue_
 from dashboard.downloads import csv_button
 from dashboard.hub import Frame, Hub
 from dashboard.i18n import N_, Translate, translator
+from dashboard.moment import shown_moment
 
 FRAMES: Final[Mapping[str, tuple[str, Callable[[Frame], pd.DataFrame]]]] = {
     "queue": (N_("Queue"), lambda frame: queue_frame(frame.snapshot.step)),
@@ -29,11 +30,12 @@ PICTURES: Final = N_(
 
 @st.fragment
 def save_charts(language: str) -> None:
-    """The data of the live charts; as they were when the panel was opened."""
+    """The data of the live charts, of the iteration that was shown when the panel was opened."""
     t, hub = translator(language), engine.shared().hub
     with st.popover(t("Save charts and data"), key="save", on_change="rerun", icon=":material/download:"):
         st.html(f'<p class="bs-quiet">{t(PICTURES)}</p>')
-        frame = hub.frame()
+        moment = shown_moment()
+        frame = hub.frame_at(moment) if moment is not None else hub.frame()
         for name, (title, make) in FRAMES.items():
             csv_button(t("{what} as CSV", what=t(title)), _of(frame, make), name, f"save.{name}", t)
 
