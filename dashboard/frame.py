@@ -124,7 +124,7 @@ def with_selection(frame: Frame, request_id: str) -> Mapping[str, Mapping[str, b
 
     A chart dims the others only while it shows the request: one that has left must not leave the picture dark.
     """
-    chosen = [r for r in frame.runs if r.request_id == request_id]
+    chosen = [r for r in frame.runs if request_id and r.request_id == request_id]  # idle slots have no id
     squares = block_squares.chosen_blocks(frame.blocks, request_id, frame.marks.get(request_id, NO_MARK))
     return {
         "time": {**frame.data["time"], "chosen": lanes.runs_table(chosen), "veil": lanes.veil_table(bool(chosen))},

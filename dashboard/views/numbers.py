@@ -146,6 +146,6 @@ def missed(summary: Summary | None, t: Translate) -> str:
     """What is not in the numbers; "" when nothing is missing."""
     if summary is None or not summary.missed_steps:
         return ""
-    words = t("{n} iterations passed while no page was open: what ended in them is in no number here.",
-              n=f"{summary.missed_steps:,}")  # fmt: skip
+    words = t("{n} iterations were not followed (no page was open, or messages were lost): "
+              "what ended in them is in no number here.", n=f"{summary.missed_steps:,}")  # fmt: skip
     return f'<p class="bs-quiet">{esc(words)}</p>'

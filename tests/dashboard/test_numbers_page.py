@@ -14,6 +14,7 @@ from dashboard.chart_frames import blocks_frame, lanes_frame, life_frame, queue_
 from dashboard.charts.specs import epoch_specs
 from dashboard.downloads import csv_of, guarded_text
 from dashboard.epoch_tables import SHARES, TOKENS, axis_end, ceiling, shown, spread_data, tokens_data
+from dashboard.frame import with_selection
 from dashboard.number_frames import epochs_frame, events_frame, filtered, requests_frame, steps_frame
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
@@ -185,3 +186,14 @@ def test_live_and_request_pages_offer_their_data(running):
         at = page(view=view)
         assert not at.exception
         assert any(key in button.proto.id for button in at.get("download_button"))
+
+
+def test_idle_slots_of_a_static_batch_do_not_dim_the_picture_when_nobody_is_singled_out():
+    policy = SchedulerPolicy(batching="static", max_num_seqs=4, admission_rule="worst_case")
+    client = FakeClient(policy, num_blocks=8, block_size=4)
+    for name in "abc":
+        client.add(name, 8, 8)
+    client.run(2)
+    frame = engine_with(client).hub.frame()
+    assert any(not run.request_id for run in frame.runs), "the scene has idle slots"
+    assert decode(with_selection(frame, "")["time"]["veil"]) == decode(with_selection(frame, "nobody")["time"]["veil"])
