@@ -11,9 +11,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import engine, moment, style
 from dashboard.charts.lanes import TITLE
+from dashboard.charts.memory import HEIGHT
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
 from dashboard.controls import one_step, shown_truth, toggle_pause
+from dashboard.dense_map import block_map
 from dashboard.desk import Desk
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
@@ -58,7 +60,7 @@ def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
     chosen = st.session_state.get(moment.CHOSEN) or ""
     charts = specs(theme_name, language, frame.geometry)
     data = with_selection(frame, chosen)
-    _present(frame, charts, data, t)
+    _present(frame, charts, data, theme, t)
     wide, side = st.columns([3.25, 1.15])
     with wide:
         legend = _legend(frame.snapshot.step.policy)
@@ -133,10 +135,12 @@ def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
     pause, step_once = places
     held = desk.policy.paused or desk.policy.single_step
     pause.button(
-        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(desk,), shortcut="P",
-        width="stretch",
+        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(desk,), width="stretch",
+        help=t("Key: {key}", key="P"),
     )  # fmt: skip
-    step_once.button(t("Step"), key="step", on_click=one_step, args=(desk,), shortcut="N", width="stretch")
+    step_once.button(
+        t("Step"), key="step", on_click=one_step, args=(desk,), width="stretch", help=t("Key: {key}", key="N")
+    )
 
 
 def _choose(frame: Frame | None, t: Translate) -> None:
@@ -165,7 +169,9 @@ def _loading(state: ClientState, t: Translate) -> None:
     st.progress(state.progress or 0.0, text=plain(words))
 
 
-def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping[str, bytes]], t: Translate) -> None:
+def _present(
+    frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping[str, bytes]], theme: Theme, t: Translate
+) -> None:
     now = frame.snapshot.step
     queue, running, memory = st.columns([1.0, 1.05, 2.35])
     with queue:
@@ -179,7 +185,7 @@ def _present(frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping
         guarded(lambda: _chart(charts["running"], data["running"], t("running set")), "running")
     with memory:
         guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
-        guarded(lambda: _chart(charts["map"], data["map"], t("KV block map")), "map")
+        guarded(lambda: block_map(frame, charts["map"], data["map"], theme, HEIGHT, t), "map")
 
 
 def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:

@@ -8,9 +8,11 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, style
+from dashboard import engine, projector, style
 from dashboard.i18n import LANGUAGES, N_, Translate
+from dashboard.keys import keys
 from dashboard.pages import lesson, live, numbers, request, room
+from dashboard.projector_style import projector_sheet
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
 from dashboard.visit import VIEW, is_presenter, visit
@@ -64,7 +66,14 @@ def page() -> None:
         _shared_sidebar(names, t)
         if not engine.shared().door.is_open:
             _role(presenter, t)
-    PAGES[seen.view].draw()
+    if seen.projector and seen.view == "live":
+        live.draw_sidebar(seen)
+        projector.draw(seen)
+    else:
+        if seen.projector:
+            st.html(projector_sheet(seen.theme_name))
+        PAGES[seen.view].draw()
+    keys(seen)
 
 
 def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:

@@ -24,19 +24,24 @@ SEAT: Final = "seat"
 VIEW: Final = "view"
 """Name of the page in the address, and key of the control that chooses it."""
 
+PROJECTOR: Final = "projector"
+"""Name in the address (``?projector=1``), and key of what is remembered after that."""
+PROJECTOR_THEME: Final = "projector.theme"
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
     """One browser's view of the page. language: key of LANGUAGES; theme_name: "dark" or "light", as it is shown.
 
-    view: name of the page it is on, "" when that was not asked for. presenter: has the controls; everybody has where no
-    token is asked for.
+    view: name of the page it is on, "" when that was not asked for. projector: for a room, with a theme of its own.
+    presenter: has the controls; everybody has where no token is asked for.
     """
 
     language: str
     theme_name: str
     view: str = ""
     presenter: bool = True
+    projector: bool = False
 
     @property
     def t(self) -> Translate:
@@ -55,13 +60,21 @@ def visit(views: Sequence[str] = ()) -> Visit:
         asked = st.query_params.get(VIEW, "")
         st.session_state[VIEW] = asked if asked in views else views[0]
     chosen = st.session_state["language"]
-    kind = st.context.theme.type
+    projector = _is_projected()
+    kind = (st.session_state.get(PROJECTOR_THEME) if projector else None) or st.context.theme.type
     return Visit(
         language=chosen if chosen in LANGUAGES else "en",
         theme_name=kind if kind in ("dark", "light") else "dark",
         view=st.session_state[VIEW] if views else "",
         presenter=is_presenter(),
+        projector=projector,
     )
+
+
+def _is_projected() -> bool:
+    if PROJECTOR not in st.session_state:
+        st.session_state[PROJECTOR] = st.query_params.get(PROJECTOR) == "1"
+    return bool(st.session_state[PROJECTOR])
 
 
 def cookie_name(kind: str, host: str) -> str:

@@ -1,0 +1,166 @@
+"""The keyboard: which key does what, and the list of them that "?" opens.
+
+A small component listens in the browser, because a button's own shortcut counts two quick presses as one and a held
+key as many. It numbers the presses and sends the last of them as its state; each is obeyed once. It says nothing before
+a key is pressed: a message while the page is still being built would report controls that have not heard of their
+values yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard import engine
+from dashboard.charts.theme import FONTS, THEMES, Theme
+from dashboard.controls import one_step, toggle_pause
+from dashboard.desk import Desk
+from dashboard.i18n import N_
+from dashboard.projector import PICTURE, PICTURES
+from dashboard.visit import PROJECTOR, PROJECTOR_THEME, Visit
+
+SEEN: Final = "keys.seen"
+KEY: Final = "keys"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """caps: as printed on the keys. codes: ``KeyboardEvent.key`` values (letters in lower case) or ``code`` values, the
+    latter so that a letter works while the keyboard writes Korean. action: "" = the browser does it."""
+
+    caps: tuple[str, ...]
+    codes: tuple[str, ...]
+    action: str
+    words: str
+
+
+KEYS: Final = (
+    Key(("Space", "P"), (" ", "p", "KeyP"), "pause", N_("hold the engine, and let it go on")),
+    Key(("N",), ("n", "KeyN"), "step", N_("one iteration; holds the engine first")),
+    Key(("→",), ("ArrowRight",), "on", N_("while the engine is held: one iteration; in the past: the next one")),
+    Key(("←",), (), "", N_("the iteration before, in the past")),
+    Key(("B",), ("b", "KeyB"), "projector", N_("projector mode, and back")),
+    Key(("1", "2", "3", "4"), ("1", "2", "3", "4"), "picture",
+        N_("in projector mode: queue and running, KV blocks, iterations, before and after")),
+    Key(("T",), ("t", "KeyT"), "theme", N_("in projector mode: light or dark")),
+    Key(("?",), (), "", N_("this list")),
+    Key(("Esc",), (), "", N_("close this list")),
+)  # fmt: skip
+
+
+def _style(c: Theme) -> str:
+    return f"""
+:host, .keys {{ font-family: {FONTS}; }}
+.open {{ position: fixed; right: 6px; bottom: 6px; width: 28px; height: 28px; border-radius: 14px; font-size: 16px;
+  border: 1px solid {c.muted}; background: {c.panel}; color: {c.ink}; cursor: pointer; z-index: 5; padding: 0; }}
+.open:focus-visible {{ outline: 2px solid {c.accent}; }}
+dialog {{ background: {c.panel}; color: {c.ink}; border: 1px solid {c.muted}; border-radius: 8px; padding: 20px 28px;
+  font-size: max(20px, 1.4vw); }}
+dialog::backdrop {{ background: rgba(0, 0, 0, 0.6); }}
+h2 {{ margin: 0 0 12px 0; font-size: 1.2em; }}
+dl {{ display: grid; grid-template-columns: max-content auto; gap: 8px 22px; margin: 0 0 16px 0; }}
+dd {{ margin: 0; }}
+kbd {{ border: 1px solid {c.muted}; border-radius: 4px; padding: 0 7px; font-family: inherit; }}
+dialog button {{ font: inherit; color: {c.ink}; background: {c.background}; border: 1px solid {c.muted};
+  border-radius: 4px; padding: 2px 14px; }}"""
+
+
+@cache
+def _component(theme_name: str) -> Any:
+    script = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
+    html = '<div class="keys"><button class="open" type="button">?</button>'
+    html += '<dialog aria-labelledby="bs-keys-title"></dialog></div>'
+    return st.components.v2.component(
+        f"batchscope_keys_{theme_name}", html=html, css=_style(THEMES[theme_name]), js=script
+    )
+
+
+@st.fragment(key="keys-part")
+def keys(seen: Visit) -> None:
+    """The listener; a press runs this fragment alone, and the page where it must look different."""
+    t = seen.t
+    if st.session_state.pop("keys.redraw", False):
+        st.rerun()
+    _component(seen.theme_name)(
+        key=KEY,
+        data={
+            "title": t("Keys"),
+            "close": t("Close"),
+            "language": seen.language,
+            "hidden": seen.projector,
+            "rows": [[list(key.caps), t(key.words)] for key in KEYS],
+            "actions": {
+                code: f"{key.action}.{code}" if key.action == "picture" else key.action
+                for key in KEYS
+                for code in key.codes
+            },
+        },
+        on_pressed_change=_pressed,
+    )
+
+
+def _state(name: str) -> Any:
+    state = st.session_state.get(KEY)
+    return state.get(name) if isinstance(state, Mapping) else None
+
+
+def _pressed() -> None:
+    """Obey what came since the last message. What a browser sends is checked: it may be anything."""
+    sent = _state("pressed")
+    if not isinstance(sent, Mapping) or not isinstance(sent.get("presses"), list):
+        return
+    page = str(sent.get("page"))[:60]
+    known, last = st.session_state.get(SEEN, ("", 0))
+    last = last if known == page else 0
+    for press in sent["presses"][-40:]:
+        number, action = (press[0], press[1]) if isinstance(press, list) and len(press) == 2 else (0, "")
+        if isinstance(number, int) and number > last:
+            last = number
+            _act(str(action))
+    st.session_state[SEEN] = (page, last)
+
+
+def _act(action: str) -> None:
+    name, _, value = action.partition(".")
+    if name in ACTIONS:
+        ACTIONS[name](engine.shared().desk)
+    elif name == "picture" and value.isdigit() and 1 <= int(value) <= len(PICTURES):
+        st.session_state[PICTURE] = list(PICTURES)[int(value) - 1]
+        st.session_state["keys.redraw"] = bool(st.session_state.get(PROJECTOR))
+
+
+def _on(desk: Desk) -> None:
+    """One iteration, only while the engine is held: the key that moves on must not stop a running engine."""
+    if desk.policy.paused or desk.policy.single_step:
+        one_step(desk)
+
+
+def _projector(_: Desk) -> None:
+    on = not st.session_state.get(PROJECTOR)
+    st.session_state[PROJECTOR] = on
+    if on:
+        st.query_params[PROJECTOR] = "1"
+    elif PROJECTOR in st.query_params:
+        del st.query_params[PROJECTOR]
+    st.session_state["keys.redraw"] = True
+
+
+def _theme(_: Desk) -> None:
+    if st.session_state.get(PROJECTOR):
+        shown = st.session_state.get(PROJECTOR_THEME) or st.context.theme.type or "dark"
+        st.session_state[PROJECTOR_THEME] = "light" if shown == "dark" else "dark"
+        st.session_state["keys.redraw"] = True
+
+
+ACTIONS: Final[Mapping[str, Callable[[Desk], None]]] = {
+    "pause": toggle_pause,
+    "step": one_step,
+    "on": _on,
+    "projector": _projector,
+    "theme": _theme,
+}
