@@ -16,12 +16,13 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import engine
+from dashboard import engine, moment
 from dashboard.charts.theme import FONTS, THEMES, Theme
 from dashboard.controls import one_step, toggle_pause
 from dashboard.desk import Desk
 from dashboard.i18n import N_
 from dashboard.projector import PICTURE, PICTURES
+from dashboard.scrubber import go_by
 from dashboard.visit import PROJECTOR, PROJECTOR_THEME, Visit
 
 SEEN: Final = "keys.seen"
@@ -43,7 +44,9 @@ KEYS: Final = (
     Key(("Space", "P"), (" ", "p", "KeyP"), "pause", N_("hold the engine, and let it go on")),
     Key(("N",), ("n", "KeyN"), "step", N_("one iteration; holds the engine first")),
     Key(("→",), ("ArrowRight",), "on", N_("while the engine is held: one iteration; in the past: the next one")),
-    Key(("←",), (), "", N_("the iteration before, in the past")),
+    Key(("←",), ("ArrowLeft",), "back", N_("to the iteration before this one")),
+    Key(("Shift + ←", "Shift + →"), (), "", N_("ten iterations back or on")),
+    Key(("L",), ("l", "KeyL"), "live", N_("back to what the engine does now")),
     Key(("B",), ("b", "KeyB"), "projector", N_("projector mode, and back")),
     Key(("1", "2", "3", "4"), ("1", "2", "3", "4"), "picture",
         N_("in projector mode: queue and running, KV blocks, iterations, before and after")),
@@ -135,9 +138,20 @@ def _act(action: str) -> None:
 
 
 def _on(desk: Desk) -> None:
-    """One iteration, only while the engine is held: the key that moves on must not stop a running engine."""
-    if desk.policy.paused or desk.policy.single_step:
+    """In the past one kept iteration on; live one new iteration, only while the engine is held: the key that moves on
+    must not stop a running engine."""
+    if moment.looking() is not None:
+        go_by(engine.shared(), 1)
+    elif desk.policy.paused or desk.policy.single_step:
         one_step(desk)
+
+
+def _back(_: Desk) -> None:
+    go_by(engine.shared(), -1)
+
+
+def _live(_: Desk) -> None:
+    moment.look_at(engine.shared().hub, None)
 
 
 def _projector(_: Desk) -> None:
@@ -161,6 +175,8 @@ ACTIONS: Final[Mapping[str, Callable[[Desk], None]]] = {
     "pause": toggle_pause,
     "step": one_step,
     "on": _on,
+    "back": _back,
+    "live": _live,
     "projector": _projector,
     "theme": _theme,
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, lanes
+from dashboard import engine, lanes, moment, style
 from dashboard.charts.large import large_specs
 from dashboard.charts.theme import THEMES
 from dashboard.comparison import comparison
@@ -20,9 +20,8 @@ from dashboard.narration import Sentence, caption, narrate
 from dashboard.projector_style import projector_sheet
 from dashboard.views import status
 from dashboard.views.markup import esc
+from dashboard.views.step import growth, queue_length
 from dashboard.visit import Visit
-from model_runner.client import RunnerClient
-from model_runner.views import ClientState
 from scheduler import StepSnapshot
 
 TICK_S: Final = 0.25
@@ -50,19 +49,25 @@ def draw(seen: Visit) -> None:
 @st.fragment(run_every=TICK_S, key="projector")
 def _ticking(language: str, theme_name: str, picture: str) -> None:
     running, t = engine.shared(), translator(language)
-    state, frame = running.client.state, running.hub.frame()
-    st.html(_strip(state, frame, t(PICTURES[picture]), t))
-    if frame is None:
+    state, newest = running.client.state, running.hub.frame()
+    if newest is None:
+        st.html(f'<div class="bp-strip" id="bs-strip">{status.pill(state, t)}</div>')
         return
+    moment.arrive(running.hub, running.client, newest)
+    frame = moment.to_show(running.hub, newest)
+    moment.keep_address()
+    behind = status.Behind(newest.n - frame.n, newest.snapshot.step.step_id) if moment.looking() else None
+    st.html(style.state_sheet(frozen=behind is None and status.is_frozen(state), past=behind is not None))
+    st.html(_strip(status.past_pill(behind, t) if behind else status.pill(state, t), frame, t(PICTURES[picture]), t))
     st.html(_tiles(frame, t))
-    guarded(lambda: st.html(_caption(running.client, frame, t)), "caption")
+    guarded(lambda: st.html(_caption(frame, t)), "caption")
     charts = large_specs(theme_name, language, frame.geometry)
     data = with_selection(frame, st.session_state.get("chosen") or "")
     if picture == "flow":
         queue, active = st.columns([1.0, 1.0], gap="large")
         now = frame.snapshot.step
         with queue:
-            st.html(_line(t("{n} waiting, {tokens} tokens", n=now.num_waiting, tokens=f"{now.num_waiting_tokens:,}")))
+            st.html(_line(queue_length(now, growth(frame.facts), t)))
             guarded(lambda: vega(charts["queue"], data["queue"], t("waiting queue")), "queue")
         with active:
             st.html(_line(t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)))
@@ -81,15 +86,12 @@ def _line(words: str) -> str:
     return f'<div class="bp-quiet">{esc(words)}</div>'
 
 
-def _strip(state: ClientState, frame: Frame | None, title: str, t: Translate) -> str:
-    left = status.pill(state, t)
-    if frame is None:
-        return f'<div class="bp-strip" id="bs-strip">{left}</div>'
+def _strip(pill: str, frame: Frame, title: str, t: Translate) -> str:
     step = frame.snapshot.step
     number = f'<span>{esc(t("iteration"))} <b id="bs-step">{step.step_id:,}</b></span>'
     version = f'<span id="bs-version" data-version="{step.policy.version}">{esc(_policy(step, t))}</span>'
     head = f'<h1 class="bp-title">{esc(title)}</h1>'
-    return f'<div class="bp-strip" id="bs-strip">{left}{number}{version}{head}</div>'
+    return f'<div class="bp-strip" id="bs-strip">{pill}{number}{version}{head}</div>'
 
 
 def _policy(step: StepSnapshot, t: Translate) -> str:
@@ -111,21 +113,14 @@ def _tiles(frame: Frame, t: Translate) -> str:
     return f'<div class="bp-tiles">{"".join(parts)}</div>'
 
 
-def shown_step(client: RunnerClient, frame: Frame) -> tuple[StepSnapshot, StepSnapshot | None]:
-    """The step of the picture and the one before it, None where that is not kept.
+def _caption(frame: Frame, t: Translate) -> str:
+    """What happened in the shown iteration, in two sentences; the room reads no list.
 
     A snapshot between two steps repeats the number of the last one and plans nothing: the kept one tells what it did.
     """
-    shown = frame.snapshot
-    kept = {s.step.step_id: s.step for s in client.history(last=64) if s.run_id == shown.run_id}
-    number = shown.step.step_id
-    return kept.get(number, shown.step), kept.get(number - 1)
-
-
-def _caption(client: RunnerClient, frame: Frame, t: Translate) -> str:
-    """What happened in the shown iteration, in two sentences; the room reads no list."""
-    step, before = shown_step(client, frame)
-    told: Sequence[Sentence] = caption(narrate(step, t, before))
+    steps = frame.recent or (frame.snapshot.step,)
+    before = steps[1] if len(steps) > 1 and steps[1].step_id == steps[0].step_id - 1 else None
+    told: Sequence[Sentence] = caption(narrate(steps[0], t, before))
     return f'<div class="bp-caption" role="status">{esc(" ".join(s.text for s in told), 240)}</div>'
 
 

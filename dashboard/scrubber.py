@@ -113,7 +113,8 @@ def _place(kept: tuple[Kept, ...]) -> int:
     return len(kept) - 1 if at is None else max(-1, at.n - kept[0].n)
 
 
-def _by(running: Engine, delta: int) -> None:
+def go_by(running: Engine, delta: int) -> None:
+    """So many kept iterations on (or back, below 0); from live only back. Those of one are on keys, see ``keys``."""
     kept = running.hub.kept()
     if not kept or (moment.looking() is None and delta > 0):
         return
@@ -159,10 +160,10 @@ def _live(running: Engine) -> None:
 def _steps(running: Engine, t: Translate) -> None:
     columns = st.columns(6)
     for column, delta, shortcut in zip(
-        columns, (-10, -1, 1, 10), ("Shift+Left", "Left", "Right", "Shift+Right"), strict=False
+        columns, (-10, -1, 1, 10), ("Shift+Left", None, None, "Shift+Right"), strict=False
     ):
         column.button(
-            f"{'−' if delta < 0 else '+'}{abs(delta)}", key=f"past.{delta}", on_click=_by, args=(running, delta),
+            f"{'−' if delta < 0 else '+'}{abs(delta)}", key=f"past.{delta}", on_click=go_by, args=(running, delta),
             shortcut=shortcut, width="stretch", help=_step_help(delta, t),
         )  # fmt: skip
     columns[4].button(
@@ -206,6 +207,6 @@ def _jumps(running: Engine, shown: Frame, newest: Frame, t: Translate) -> None:
     at = moment.looking()
     live.button(
         t("Live (+{n})", n=f"{newest.n - at.n:,}") if at else t("Live"), key="past.live", on_click=_live,
-        args=(running,), shortcut="L", width="stretch", disabled=at is None, type="primary" if at else "secondary",
+        args=(running,), width="stretch", disabled=at is None, type="primary" if at else "secondary",
         help=f"{t('Back to what the engine does now.')} (L)",
     )  # fmt: skip
