@@ -5,6 +5,7 @@ const TYPED_INPUT = "input:not([type=range]):not([type=checkbox]):not([type=radi
 const OWN_ARROWS = "input[type=range], input[type=radio], [role=tab], [role=radio], [role=slider], [tabindex='0'].bs-scroll";
 const OWN_SPACE = "button, a[href], summary, input, [role=button], [role=tab], [role=switch], [role=checkbox]";
 const KEPT = 40;
+const SETTLED_MS = 2500; // before that, controls of the page may not have heard of their values, and a message reports them
 
 function isTaken(event) {
   const target = event.composedPath()[0];
@@ -54,7 +55,7 @@ function start(root, kept) {
       toggle();
       return;
     }
-    if (dialog.open || document.querySelector("[role=dialog]")) return;
+    if (performance.now() - kept.since < SETTLED_MS || dialog.open || document.querySelector("[role=dialog]")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const action = kept.component.data.actions[key] ?? kept.component.data.actions[event.code];
     if (!action || event.shiftKey) return;
@@ -71,7 +72,7 @@ function start(root, kept) {
 
 export default function (component) {
   const root = component.parentElement;
-  const kept = (root.__keys ??= { count: 0, presses: [], page: crypto.getRandomValues(new Uint32Array(2)).join("-") });
+  const kept = (root.__keys ??= { since: performance.now(), count: 0, presses: [], page: crypto.getRandomValues(new Uint32Array(2)).join("-") });
   kept.component = component;
   const open = root.querySelector(".open");
   open.setAttribute("aria-label", component.data.title);

@@ -31,6 +31,7 @@ def _frame() -> str:
 
 def _strip(c: Theme) -> str:
     return f"""
+[data-testid^="stBaseButton-primary"] p {{ color: {c.background}; }}
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}

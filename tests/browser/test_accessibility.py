@@ -1,6 +1,6 @@
 """Every view in both themes and languages under axe-core, and by the keyboard alone.
 
-axe-core's rules of WCAG 2.0 to 2.2, levels A and AA. What is left out is Streamlit's own and cannot be changed from
+axe-core's rules of WCAG 2.0 to 2.2, levels A and AA. What is left out is drawn by a library and cannot be changed from
 outside; each entry says what it is.
 """
 
@@ -18,8 +18,10 @@ OPTIONS = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     "resultTypes": ["violations"],
 }
-STREAMLITS_OWN: dict[str, str] = {}
-"""Rule to the part of a selector of Streamlit's element that breaks it."""
+NOT_OURS: dict[str, str] = {
+    "svg-img-alt": "graphics-symbol",  # Vega gives this role to empty groups within a drawing; the chart has its name
+}
+"""Rule to a part of the element that breaks it and that a library draws."""
 
 
 def violations(page) -> list[str]:
@@ -30,7 +32,7 @@ def violations(page) -> list[str]:
         if violation["impact"] not in ("serious", "critical"):
             continue
         for node in violation["nodes"]:
-            own = STREAMLITS_OWN.get(violation["id"])
+            own = NOT_OURS.get(violation["id"])
             if own is None or own not in node["html"]:
                 data = [check.get("message", "") for check in (*node["any"], *node["all"], *node["none"])]
                 told.append(f"{violation['id']}: {node['target']} {node['html'][:200]} {data[:1]}")
@@ -43,8 +45,8 @@ def test_no_view_has_a_serious_violation(open_page, server, theme, locale):
     told = {}
     for address in [*(f"view={name}" for name in PAGES), "view=live&projector=1"]:
         page.goto(f"{server.url}/?{address}")
-        page.locator("#bs-strip, .bs-title, h1, h2, h3").first.wait_for(timeout=WAIT_MS)
-        page.wait_for_timeout(2500)
+        page.locator("[data-testid=stMainBlockContainer] .stHtml").first.wait_for(timeout=WAIT_MS, state="attached")
+        page.wait_for_timeout(4000)
         found = violations(page)
         if found:
             told[address] = found

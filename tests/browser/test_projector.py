@@ -30,6 +30,18 @@ SMALL_TEXT = """floor => {
 }"""
 
 
+@pytest.fixture
+def open_page(open_page):
+    """Pages that have settled: keys are heard only then."""
+
+    def settled(*arguments):
+        page = open_page(*arguments)
+        page.wait_for_timeout(5000)
+        return page
+
+    return settled
+
+
 def press(page, key: str) -> None:
     """On the page, not on a control that a click before has left focused and that has its own use for the key."""
     page.evaluate("() => document.activeElement?.blur()")
