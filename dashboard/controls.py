@@ -68,20 +68,22 @@ def _changed(desk: Desk, field: str, key: str) -> None:
 def _widget(desk: Desk, control: Control, num_blocks: int, t: Translate) -> None:
     field = control.field
     truth = getattr(desk.policy, field)
-    key = follow(f"policy.{field}", truth)
+    now = follow(f"policy.{field}", truth)
     label, help_text = t(control.label), help_words(control, t) or None
-    common: dict[str, Any] = {"key": key, "help": help_text, "on_change": _changed, "args": (desk, field, key)}
+    common: dict[str, Any] = {"key": now.key, "help": help_text, "on_change": _changed, "args": (desk, field, now.key)}
     if field in REGISTRIES:
         names = list(REGISTRIES[field].names())
         if len(names) == 2:  # side by side, where a gloss has no room
-            st.segmented_control(label, names, width="stretch", required=True, **common)
+            st.segmented_control(label, names, default=now.start, width="stretch", required=True, **common)
         else:
-            st.selectbox(label, names, format_func=lambda name: value_words(name, t), **common)
+            at = names.index(now.among(names, truth))
+            st.selectbox(label, names, index=at, format_func=lambda name: value_words(name, t), **common)
     elif field in SWITCHES:
-        st.toggle(label, **common)
+        st.toggle(label, value=now.start, **common)
     else:
         steps = slider_steps(control, truth, num_blocks)
-        st.select_slider(label, steps, format_func=lambda value: told(field, value, t), **common)
+        at = now.among(steps, truth)
+        st.select_slider(label, steps, value=at, format_func=lambda value: told(field, value, t), **common)
 
 
 def sidebar(desk: Desk, t: Translate) -> None:
@@ -147,31 +149,39 @@ TRAFFIC_CHOICES: Final = (
 
 def _traffic(desk: Desk, t: Translate) -> None:
     spec = desk.client.traffic.spec
-    key = follow("traffic.enabled", spec.enabled)
-    st.toggle(t("Requests arrive by themselves"), key=key, on_change=_set_traffic, args=(desk, "enabled", key))
-    key = follow("traffic.rate", spec.rate)
+    now = follow("traffic.enabled", spec.enabled)
+    st.toggle(
+        t("Requests arrive by themselves"),
+        value=now.start,
+        key=now.key,
+        on_change=_set_traffic,
+        args=(desk, "enabled", now.key),
+    )
+    now, rates = follow("traffic.rate", spec.rate), sorted({*RATES, spec.rate})
     st.select_slider(
         t("Arrivals per second"),
-        sorted({*RATES, spec.rate}),
-        key=key,
+        rates,
+        value=now.among(rates, spec.rate),
+        key=now.key,
         format_func=lambda v: f"{v:g}",
         help=t(
             "More than the engine can serve makes the queue grow without end. At most {n} a second.", n=f"{MAX_RATE:g}"
         ),
         on_change=_set_traffic,
-        args=(desk, "rate", key),
+        args=(desk, "rate", now.key),
     )
     columns = st.columns(2)
     for i, (name, label, help_text, values) in enumerate(TRAFFIC_CHOICES):
-        key = follow(f"traffic.{name}", getattr(spec, name))
+        now = follow(f"traffic.{name}", getattr(spec, name))
         columns[i % 2].selectbox(
             t(label),
             values,
-            key=key,
+            index=values.index(now.start),
+            key=now.key,
             format_func=t,
             help=t(help_text),
             on_change=_set_traffic,
-            args=(desk, name, key),
+            args=(desk, name, now.key),
         )
     with columns[1]:
         st.button(
@@ -196,23 +206,25 @@ def _set_traffic(desk: Desk, name: str, key: str) -> None:
 
 def _pace(desk: Desk, t: Translate) -> None:
     policy = desk.policy
-    key = follow("policy.step_delay_ms", policy.step_delay_ms)
+    now, paces = follow("policy.step_delay_ms", policy.step_delay_ms), sorted({*PACE_STEPS, policy.step_delay_ms})
     st.select_slider(
         t("Pause after each iteration"),
-        sorted({*PACE_STEPS, policy.step_delay_ms}),
-        key=key,
+        paces,
+        value=now.among(paces, policy.step_delay_ms),
+        key=now.key,
         format_func=lambda v: t("none") if not v else f"{v:g} ms",
         help=t("Slows the engine for the eye. It is not counted as engine time, so rates and latencies stay true."),
         on_change=_changed,
-        args=(desk, "step_delay_ms", key),
+        args=(desk, "step_delay_ms", now.key),
     )
-    key = follow("policy.single_step", policy.single_step)
+    now = follow("policy.single_step", policy.single_step)
     st.toggle(
         t("Single step"),
-        key=key,
+        value=now.start,
+        key=now.key,
         help=t("Each iteration waits for the step button (key N)."),
         on_change=_changed,
-        args=(desk, "single_step", key),
+        args=(desk, "single_step", now.key),
     )
 
 

@@ -8,6 +8,8 @@ another value than its own gets a new key, and what still comes for an old key i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -18,17 +20,34 @@ def _current(name: str) -> str:
     return f"{name}~{generation}" if generation else name
 
 
-def follow(name: str, truth: Any) -> str:
-    """The key of the control ``name``, whose state is ``truth``. It stays while the hand at the control and the engine
-    agree: a new one would take the keyboard's focus from it."""
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How to draw a control. key: its present key. start: what it shows before the browser has said anything.
+
+    The control must be given ``start`` as its own first value, and nothing may be written into its state: a browser
+    that sends something while it is still putting the page up would report the control's first value as a choice.
+    """
+
+    key: str
+    start: Any
+
+    def among(self, values: Sequence[Any], truth: Any) -> Any:
+        """``start``, or ``truth`` where the control no longer offers that."""
+        return self.start if self.start in values else truth
+
+
+def follow(name: str, truth: Any) -> Followed:
+    """The control ``name``, whose state is ``truth``. Its key stays while the hand at the control and the engine agree:
+    a new one would take the keyboard's focus from it."""
     key = _current(name)
     if key in st.session_state and st.session_state[key] != truth:
         generations = st.session_state["generations"]
         generations[name] = generations.get(name, 0) + 1
         key = _current(name)
+    starts = st.session_state.setdefault("starts", {})
     if key not in st.session_state:
-        st.session_state[key] = truth
-    return key
+        starts[name] = truth
+    return Followed(key, starts.get(name, truth))
 
 
 def is_current(name: str, key: str) -> bool:

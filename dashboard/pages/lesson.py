@@ -45,19 +45,21 @@ def draw() -> None:
 
 
 def _choose(running: Engine, now: Scene, t: Translate) -> None:
-    key = follow(CHOICE, now.name)
+    control = follow(CHOICE, now.name)
+    names = [scene.name for scene in SCENES]
 
     def words(name: str) -> str:
         return plain(f"{number_of(name)}. {t(BY_NAME[name].title)}")
 
     st.radio(
         t("Scenes"),
-        [scene.name for scene in SCENES],
-        key=key,
+        names,
+        index=names.index(control.start),
+        key=control.key,
         format_func=words,
         help=t("What you choose is shown to everybody who looks."),
         on_change=_chosen,
-        args=(running.room, key),
+        args=(running.room, control.key),
     )
     done = [str(number_of(name)) for name in BY_NAME if name in running.teacher.state.results]
     if done:
