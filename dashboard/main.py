@@ -11,8 +11,8 @@ import streamlit as st
 from dashboard import engine, projector, style
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
-from dashboard.pages import lesson, live, numbers, request, room
 from dashboard.projector_style import projector_sheet
+from dashboard.screens import lesson, live, numbers, request, room
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
 from dashboard.visit import VIEW, is_presenter, visit
