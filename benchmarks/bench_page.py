@@ -139,7 +139,7 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, default=2.0)
     parser.add_argument("--max-num-seqs", type=int, default=0, help="0 = as the dashboard starts")
     parser.add_argument("--warm", type=int, default=6, help="seconds before measuring")
-    parser.add_argument("--charts", type=int, default=4, help="charts that the page must show")
+    parser.add_argument("--charts", type=int, default=5, help="charts that the page must show")
     parser.add_argument("--query", default="lang=en")
     parser.add_argument("--profile", default="", help="file for a CPU profile of the first page")
     print(json.dumps(measure(parser.parse_args()), indent=2))

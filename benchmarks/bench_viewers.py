@@ -31,7 +31,7 @@ WARM_S = 15
 def open_page(browser: Browser, url: str) -> Page:
     page = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US").new_page()
     page.goto(url)
-    page.locator("[data-testid=stVegaLiteChart] canvas").nth(3).wait_for(timeout=90_000)
+    page.locator("[data-testid=stVegaLiteChart] canvas").nth(4).wait_for(timeout=90_000)
     return page
 
 

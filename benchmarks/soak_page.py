@@ -115,6 +115,6 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="toy")
     parser.add_argument("--num-blocks", type=int, default=192)
     parser.add_argument("--rate", type=float, default=2.0)
-    parser.add_argument("--charts", type=int, default=4, help="charts that the page must show")
+    parser.add_argument("--charts", type=int, default=5, help="charts that the page must show")
     parser.add_argument("--query", default="lang=en")
     soak(parser.parse_args())

@@ -60,12 +60,8 @@ def build(
     client_marks: Sequence[Mark],
     starred: frozenset[str],
     steps_per_frame: int = 1,
-    strip: Mapping[str, bytes] | None = None,
 ) -> Frame:
-    """The picture of ``snapshot``, after the steps ``kept`` (oldest first; empty before the first step).
-
-    strip: tables of the strip over the whole history, of the newest picture only.
-    """
+    """The picture of ``snapshot``, after the steps ``kept`` (oldest first; empty before the first step)."""
     step, facts = snapshot.step, tuple(k.facts for k in kept)
     names = kept[-1].names if kept else {}
     last_x = facts[-1].x if facts else step.step_id
@@ -90,7 +86,6 @@ def build(
         "queue": {"queue": state_tables.queue_table(step, names, starred)},
         "running": {"running": state_tables.running_table(step, names, starred)},
         "map": {"blocks": block_squares.blocks_table(blocks)},
-        "strip": strip or {},
     }
     return Frame(
         snapshot=snapshot,

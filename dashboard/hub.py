@@ -15,7 +15,7 @@ from dashboard.history import assign_slots, step_facts
 from dashboard.identity import MarkBook
 from dashboard.lives import LifeBook
 from dashboard.past import GapBook, Kept, Moment, Past
-from dashboard.strip import strip_tables
+from dashboard.strip import StripBook
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
 from scheduler import Totals
@@ -43,6 +43,7 @@ class Hub:
         self._figures = FigureBook()
         self._evictions = EvictionBook()
         self._gaps = GapBook()
+        self._strip = StripBook()
         self.lives = LifeBook()
         self.epochs = EpochBook(client.request)
         self._seen: tuple[str, int] = ("", -1)
@@ -89,6 +90,16 @@ class Hub:
         """The steps one can go back to, oldest first."""
         with self._lock:
             return self._past.all()
+
+    def strip(self, *, fresh: bool = False) -> Mapping[str, bytes]:
+        """Tables of the strip over the kept steps, up to the newest picture; ``fresh``: not those of a second ago.
+
+        Empty before the first picture. Pages that do not ask cost nothing.
+        """
+        with self._lock:
+            if self._frame is None:
+                return {}
+            return self._strip.tables(self._past, self._client.marks, self._frame, fresh=fresh)
 
     def _follow(self) -> int:
         """Take every step of the client's history that was not seen yet; how many there were."""
@@ -168,5 +179,4 @@ class Hub:
     def _build(self, latest: EngineSnapshot, marks: Sequence[Mark], taken: int) -> Frame:
         every = max(1, taken) if self._frame else 1
         kept = self._past.last(SHOWN_STEPS)
-        strip = strip_tables(self._past.all(), marks)
-        return build(kept, latest, self._figures.figures(latest), marks, self._starred(), every, strip)
+        return build(kept, latest, self._figures.figures(latest), marks, self._starred(), every)

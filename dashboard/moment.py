@@ -94,7 +94,7 @@ def look_at(hub: Hub, moment: Moment | None, anchor: int | None = None) -> None:
         st.session_state[_LOOKING] = replace(before, moment=moment, n=frame.n)
     else:
         end = newest.n if anchor is None else anchor
-        st.session_state[_LOOKING] = Looking(moment, frame.n, end, newest.data["strip"])
+        st.session_state[_LOOKING] = Looking(moment, frame.n, end, hub.strip(fresh=True))
 
 
 def tell(problem: Problem | None) -> None:

@@ -34,18 +34,18 @@ def scrubber(running: Engine, spec: Mapping[str, Any], shown: Frame, newest: Fra
     with st.container(key="scrubber"):
         left, right = st.columns([1.6, 1.0])
         with left:
-            _strip(running, spec, shown, newest, t)
+            _strip(running, spec, shown, t)
             _slider(running, newest, t)
         with right:
             _steps(running, t)
             _jumps(running, shown, newest, t)
 
 
-def _strip(running: Engine, spec: Mapping[str, Any], shown: Frame, newest: Frame, t: Translate) -> None:
+def _strip(running: Engine, spec: Mapping[str, Any], shown: Frame, t: Translate) -> None:
     at = moment.looking()
-    tables = at.strip if at else newest.data["strip"]
+    tables = {**at.strip, "thumb": thumb_table(shown)} if at else running.hub.strip()
     st.vega_lite_chart(
-        spec={**spec, "datasets": {**tables, "thumb": thumb_table(shown)}},
+        spec={**spec, "datasets": dict(tables)},
         width="stretch",
         theme=None,
         key=STRIP,

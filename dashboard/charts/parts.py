@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import groupby, takewhile
 from typing import Any
 
@@ -16,13 +17,16 @@ def data(name: str) -> Any:
     return alt.NamedData(name)
 
 
-def params(theme: Theme) -> list[dict[str, Any]]:
-    """Palette as Vega parameters: H hues, K ink upon them, O other, B background, I ink.
+def params(theme: Theme, spec: Any) -> list[dict[str, Any]]:
+    """Palette as Vega parameters: H hues, K ink upon them, O other, B background, I ink; those that ``spec`` names.
 
     A specification travels with every tick, so its expressions are kept short.
     """
+    named = set(re.findall(r"\b[A-Z]\b", json.dumps(spec)))
     values = {"H": theme.hues, "K": theme.on_hue, "O": theme.other, "B": theme.background, "I": theme.ink}
-    return [{"name": name, "value": list(v) if isinstance(v, tuple) else v} for name, v in values.items()]
+    return [
+        {"name": name, "value": list(v) if isinstance(v, tuple) else v} for name, v in values.items() if name in named
+    ]
 
 
 HUE = "datum.m<0?O:H[datum.m%8]"

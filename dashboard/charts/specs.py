@@ -78,7 +78,7 @@ def finish(spec: dict[str, Any], theme: Theme, drawn_by: str) -> dict[str, Any]:
     margins = {"left": 1, "right": 1, "top": 1, "bottom": 1}
     extra = {
         "padding": margins,
-        "params": params(theme),
+        "params": params(theme, spec),
         "config": config(theme),
         "usermeta": {"embedOptions": options},
     }

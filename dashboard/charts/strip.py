@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import altair as alt
 
-from dashboard.charts.axis import haloed
 from dashboard.charts.parts import data, from_row, raw
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
@@ -44,21 +43,19 @@ def _across(rule: Any) -> Any:
 def strip(theme: Theme, t: Translate) -> dict[str, Any]:
     """Data sets: ends, bins, rules, thumb (see ``dashboard.strip``). Selection: JUMP."""
     x = {**X, "field": "n"}
-    bins = alt.Chart(data("bins")).transform_calculate(
-        kv="datum.k / 100", wait="datum.w / (data('ends')[0] || {w: 1}).w"
-    )
+    bins, thumb = alt.Chart(data("bins")), alt.Chart(data("thumb"))
     step: dict[str, Any] = {"interpolate": "step-after"}
-    area = bins.mark_area(color=theme.decode, opacity=0.75, **step).encode(x=x, y=_y("kv", 1))
-    line = bins.mark_line(color=theme.line, strokeWidth=1.5, **step).encode(x=x, y=_y("wait", 1))
-    evictions = bins.transform_filter("datum.p > 0").mark_point(
+    area = bins.mark_area(color=theme.decode, opacity=0.75, **step).encode(x=x, y=_y("k", 100))
+    waiting = bins.transform_calculate(y="100*datum.w/(data('ends')[0]||{}).w")
+    line = waiting.mark_line(color=theme.line, strokeWidth=1.5, **step).encode(x=x, y=_y("y", 100))
+    evictions = bins.transform_filter("datum.p>0").mark_point(
         shape="triangle-down", size=34, filled=True, color=theme.red, opacity=1
     )
     rules = alt.Chart(data("rules")).transform_calculate(
-        col=f"datum.c ? {json.dumps(theme.red)} : {json.dumps(theme.accent)}"
+        col=f"datum.c?{json.dumps(theme.red)}:{json.dumps(theme.accent)}"
     )
-    thumb = alt.Chart(data("thumb"))
-    words = alt.Chart(data("ends")).transform_calculate(title=json.dumps(t(TITLE)))
-    words = words.encode(x={"value": 2}, y={"value": 0}, text="title:N")
+    words = alt.Chart(data("ends")).mark_text(align="left", baseline="top", fontSize=11, color=theme.muted)
+    columns = bins.transform_calculate(e="datum.n+E-datum.n%E".replace("E", "(data('ends')[0]||{}).b"))
     tips = {"s": t("iteration"), "k": t("KV blocks in use, %"), "w": t("waiting"), "p": t("preempted"),
             "g": t("longest gap between two tokens, ms")}  # fmt: skip
     layers = [
@@ -69,8 +66,10 @@ def strip(theme: Theme, t: Translate) -> dict[str, Any]:
         _across(rules.mark_rule(strokeWidth=1.5, strokeDash=[2, 2])).encode(color=raw("col")),
         evictions.encode(x=x, y={"value": HEAD + 4}),
         _across(thumb.mark_rule(color=theme.ink, strokeWidth=3)),
-        *haloed(theme, words, align="left", baseline="top", fontSize=11, color=theme.muted),
-        _full(bins, "n", "e", opacity=0).encode(tooltip=[alt.Tooltip(f"{f}:Q", title=w) for f, w in tips.items()]),
+        words.encode(x={"value": 2}, y={"value": 0}, text={"value": t(TITLE)}),
+        _full(columns, "n", "e", opacity=0, clip=True).encode(
+            tooltip=[alt.Tooltip(f"{f}:Q", title=w) for f, w in tips.items()]
+        ),
     ]
     spec: dict[str, Any] = alt.layer(*layers).properties(height=HEIGHT).to_dict(validate=False)
     select = {"type": "point", "on": "click", "fields": ["n"], "toggle": False, "clear": False}

@@ -88,15 +88,12 @@ THEMES: Final = {"dark": DARK, "light": LIGHT}
 
 def config(theme: Theme) -> dict[str, Any]:
     """Vega-Lite config shared by all charts: text of at least 11 px, quiet axes, no frame."""
-    text = {"font": FONTS, "fontSize": 12}
     return {
         "background": theme.background,  # a saved picture is legible on any page
         "font": FONTS,
         "view": {"stroke": None},
-        "text": {**text, "color": theme.ink},
+        "text": {"fontSize": 12, "color": theme.ink},
         "axis": {
-            "labelFont": FONTS,
-            "titleFont": FONTS,
             "labelFontSize": 11,
             "titleFontSize": 12,
             "labelColor": theme.muted,

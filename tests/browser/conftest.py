@@ -8,6 +8,8 @@ from playwright.sync_api import sync_playwright
 from tests.browser.serving import chromium, dashboard
 
 WAIT_MS = 60_000
+LAST_CHART = 4
+"""Place of the last chart of the live page: queue, running set, block map, time lines, strip."""
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +28,16 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, server):
-    """``open_page(locale=...)``: a page on the dashboard whose charts are drawn."""
+    """``open_page(locale=..., address=...)``: a page on the dashboard whose charts are drawn."""
     contexts = []
 
-    def open_one(locale: str = "en-US", **options: object):
+    def open_one(locale: str = "en-US", address: str = "", **options: object):
         context = browser.new_context(viewport={"width": 1440, "height": 900}, locale=locale, **options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)
-        page.goto(server.url)
-        page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for()
+        page.goto(address or server.url)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for()
         return page
 
     yield open_one

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dashboard.addresses import own_hosts
-from tests.browser.conftest import WAIT_MS
+from tests.browser.conftest import LAST_CHART, WAIT_MS
 from tests.browser.serving import dashboard
 
 pytestmark = pytest.mark.browser
@@ -78,10 +78,11 @@ def test_the_room_votes_sees_the_result_and_has_no_control(enter, log):
     expect(presenter.locator(".bs-tally em").first).to_have_text("2", timeout=WAIT_MS)
 
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
-    desk.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for()
+    desk.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for()
     for name in ("Pause", "Burst of", "Restart the engine", "Send", "Evict now"):
         assert desk.get_by_role("button", name=name).count() == 0
-    assert desk.locator("[data-testid=stSlider], [data-testid=stTextArea], [data-testid=stNumberInput]").count() == 0
+    controls = ":is([data-testid=stSlider], [data-testid=stTextArea], [data-testid=stNumberInput])"
+    assert desk.locator(f"{controls}:not(.st-key-scrubber *)").count() == 0, "a look back acts on nothing but this page"
 
     presenter.get_by_role("button", name="Show the result").click()
     for page in (desk, phone):
@@ -137,7 +138,7 @@ def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nob
         page = browser.new_page()
         page.goto(outside)
         expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
-        page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for(timeout=WAIT_MS)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for(timeout=WAIT_MS)
         assert page.get_by_role("button", name="Pause Shortcut").count() == 0
         page.close()
         assert status_of(server.url) == 401

@@ -29,9 +29,8 @@ def hub_of(client: FakeClient) -> Hub:
 
 
 def picture(frame: Frame) -> tuple[object, ...]:
-    """All that a page draws of a frame, the strip of the whole history apart."""
-    charts = {name: tables for name, tables in frame.data.items() if name != "strip"}
-    return charts, frame.marks, frame.figures, frame.evictions, frame.costs, frame.recent, frame.snapshot, frame.n
+    """All that a page draws of a frame."""
+    return frame.data, frame.marks, frame.figures, frame.evictions, frame.costs, frame.recent, frame.snapshot, frame.n
 
 
 def test_the_picture_of_a_past_step_is_the_one_that_was_live_then():

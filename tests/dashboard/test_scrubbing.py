@@ -10,7 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import engine
 from dashboard.arrow import decode
-from dashboard.strip import BIN, SPANS
+from dashboard.hub import Hub
+from dashboard.past import Past
+from dashboard.strip import SPANS, StripBook
 from model_runner.views import ClientState
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
@@ -242,13 +244,51 @@ def test_the_strip_sums_up_the_kept_steps(client):
     tables = charts(page())["ends"]
     steps = [s.step for s in client.history()]
     bins = tables["bins"]
-    for n, end, share, waiting, evicted, first in zip(*(bins[c] for c in ("n", "e", "k", "w", "p", "s")), strict=True):
-        part = steps[n:end]
-        assert first == part[0].step_id
-        assert share == round(100 * max(s.num_used_blocks / s.num_blocks for s in part))
-        assert waiting == max(s.num_waiting for s in part)
-        assert evicted == sum(len(s.preempted) for s in part)
-    assert (bins["n"][0], bins["e"][-1]) == (0, 50)
-    assert max(e - n for n, e in zip(bins["n"], bins["e"], strict=True)) == BIN
-    assert tables["ends"] == {"lo": [50 - SPANS[0]], "hi": [50], "w": [max(s.num_waiting for s in steps)]}
+    assert bins["s"] == [s.step_id for s in steps], "a column a step while few are kept"
+    assert bins["k"] == [round(100 * s.num_used_blocks / s.num_blocks) for s in steps]
+    assert bins["w"] == [s.num_waiting for s in steps]
+    assert bins["p"] == [len(s.preempted) for s in steps]
+    assert bins["n"] == list(range(50))
+    assert tables["ends"] == {"lo": [50 - SPANS[0]], "hi": [50], "w": [max(s.num_waiting for s in steps)], "b": [1]}
     assert tables["thumb"]["n"] == [49.5]
+
+
+def test_columns_that_are_kept_from_before_are_those_of_a_strip_made_at_once(client):
+    for i in range(40):
+        client.add(f"more{i}", 3 + i % 9, 20 + i % 17)
+    hub, book = Hub(client), StripBook()
+    past = Past(max_steps=300)
+    client.run(420)
+    hub.frame()
+    seen = set()
+    for place, kept in enumerate(hub.kept()):
+        past.add(kept)
+        if place % 7 == 0:
+            tables = book.tables(past, client.marks, hub.frame(), fresh=True)
+            assert tables == StripBook().tables(past, client.marks, hub.frame()), place
+            columns = decode(tables["bins"])
+            seen.add(decode(tables["ends"])["b"][0])
+            width = max(seen)
+            assert sum(columns["p"]) == sum(k.facts.preemptions for k in past.all())
+            assert all(n % width == 0 for n in columns["n"][1:])
+            assert columns["n"][0] == past.all()[0].n
+    assert seen == {1, 2}, "the case needs both widths"
+    assert past.all()[0].n > 100, "and steps that go"
+
+
+def test_the_tables_of_the_strip_are_the_same_bytes_for_a_second_unless_somebody_moves(client):
+    now, hub = [10.0], Hub(client)
+    book = StripBook(clock=lambda: now[0])
+    past = Past()
+    client.run(30)
+    first_frame = hub.frame()
+    for kept in hub.kept()[:20]:
+        past.add(kept)
+    first = book.tables(past, client.marks, first_frame)
+    past.add(hub.kept()[20])
+    now[0] += 0.9
+    assert book.tables(past, client.marks, first_frame) is first
+    assert decode(book.tables(past, client.marks, first_frame, fresh=True)["ends"])["hi"] == [21]
+    past.add(hub.kept()[21])
+    now[0] += 1.0
+    assert decode(book.tables(past, client.marks, first_frame)["ends"])["hi"] == [22]
