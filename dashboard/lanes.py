@@ -26,7 +26,7 @@ LANE_STEPS: Final = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of lanes, few so that the picture seldom changes its scale."""
 LABEL_LANES: Final = 13
 """So many lanes leave room for a label in each."""
-MARGIN: Final = 6
+MARGIN: Final = 8
 """Columns left of the data, for labels."""
 RATE_STEPS: Final = 8
 """Steps over which the tokens-per-second line is averaged."""

@@ -15,7 +15,7 @@ from dashboard.projector_style import projector_sheet
 from dashboard.screens import lesson, live, numbers, request, room
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
-from dashboard.visit import VIEW, is_presenter, visit
+from dashboard.visit import LANGUAGE, VIEW, is_presenter, visit
 from scheduler import custom
 
 SIDEBAR_PX: Final = 300
@@ -96,6 +96,7 @@ def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:
         label_visibility="collapsed",
         required=True,
         width="stretch",
+        on_change=_language_into_the_address,
     )
 
 
@@ -108,6 +109,10 @@ def _role(presenter: bool, t: Translate) -> None:
 
 def _into_the_address() -> None:
     st.query_params[VIEW] = st.session_state[VIEW]
+
+
+def _language_into_the_address() -> None:
+    st.query_params[LANGUAGE] = st.session_state["language"]
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ TICKET: Final = "presenter"
 SEAT: Final = "seat"
 """Kinds of cookies."""
 
+LANGUAGE: Final = "lang"
+"""Name of the chosen language in the address, so that a reload and a copied link keep it."""
+
 VIEW: Final = "view"
 """Name of the page in the address, and key of the control that chooses it."""
 
@@ -55,7 +58,7 @@ def visit(views: Sequence[str] = ()) -> Visit:
     views: names of the pages, the default one first.
     """
     if "language" not in st.session_state:
-        st.session_state["language"] = language_of(st.query_params.get("lang") or st.context.locale)
+        st.session_state["language"] = language_of(st.query_params.get(LANGUAGE) or st.context.locale)
     if views and st.session_state.get(VIEW) not in views:
         asked = st.query_params.get(VIEW, "")
         st.session_state[VIEW] = asked if asked in views else views[0]

@@ -34,7 +34,7 @@ DEFINITIONS: Final = (
     (N_("queue time"), N_("arrival to the first admission")),
     (N_("TTFT"), N_("arrival to the first token")),
     (N_("ITL p50 / max"), N_("time between two tokens, {n} kept")),
-    (N_("TPOT"), N_("(last token − first token) / tokens between")),
+    (N_("TPOT"), N_("mean time between two tokens")),
     (N_("end to end"), N_("arrival to the end, or until now")),
 )
 

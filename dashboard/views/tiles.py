@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.figures import Figures, Percentiles
+from dashboard.figures import LATENCY_SAMPLES, Figures, Percentiles
 from dashboard.i18n import Translate
 from dashboard.views.markup import esc
 
@@ -25,10 +25,14 @@ def _tile(name: str, value: str, gloss: str, key: str) -> str:
 
 
 def _ttft_words(p: Percentiles, t: Translate) -> str:
+    if p.n == LATENCY_SAMPLES:
+        return t("to first token, newest {n} since v{version}", n=p.n, version=p.since_version)
     return t("to first token, n = {n} since v{version}", n=p.n, version=p.since_version)
 
 
 def _tpot_words(p: Percentiles, t: Translate) -> str:
+    if p.n == LATENCY_SAMPLES:
+        return t("per token, newest {n} since v{version}", n=p.n, version=p.since_version)
     return t("per token, n = {n} admitted since v{version}", n=p.n, version=p.since_version)
 
 

@@ -297,6 +297,14 @@ def test_the_page_speaks_korean_when_asked(client):
     assert "Queue" in html(at)
 
 
+def test_a_language_chosen_on_the_page_outlives_a_reload(client):
+    client.run(2)
+    at = page()
+    at.button_group(key="language").set_value("ko").run()
+    again = page(**{name: values[0] for name, values in at.query_params.items()})
+    assert "대기열" in html(again)
+
+
 def test_an_error_in_one_element_leaves_the_others_alive(client, monkeypatch):
     client.run(2)
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from dashboard.block_squares import map_geometry
 from dashboard.fields import CONTROLS
-from dashboard.figures import FigureBook
+from dashboard.figures import LATENCY_SAMPLES, FigureBook, Percentiles
 from dashboard.i18n import translator
 from dashboard.views import status, tiles
 from dashboard.views.memory_account import account_line
@@ -53,6 +53,17 @@ def test_latencies_are_those_under_the_policy_in_force_and_no_others():
     assert (after.ttft.n, after.ttft.since_version) == (3, 2)
     assert (after.tpot.n, after.tpot.since_version) == (3, 2)
     assert "n = 3 since v2" in tiles.tiles(after, EN)
+
+
+def test_a_latency_of_the_newest_samples_only_says_so():
+    client = FakeClient(SchedulerPolicy())
+    client.add("r0", 4, 2)
+    client.run(1)
+    few = book_of(client).figures(client.latest)
+    full = replace(few, ttft=Percentiles(1.0, 2.0, LATENCY_SAMPLES, 2), tpot=Percentiles(1.0, 2.0, 7, 2))
+    drawn = tiles.tiles(full, EN)
+    assert "to first token, newest 200 since v2" in drawn
+    assert "n = 7 admitted since v2" in drawn
 
 
 def test_a_request_continued_after_a_restart_is_in_no_latency():
