@@ -8,7 +8,10 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.i18n import Translate
 from dashboard.views.markup import esc
+from dashboard.views.status import notices
+from model_runner.views import ClientState
 
 _log = logging.getLogger(__name__)
 
@@ -20,6 +23,12 @@ def guarded(draw: Callable[[], Any], name: str) -> None:
     except Exception as error:
         _log.exception("element %s", name)
         st.html(f'<div class="bs-notice bs-bad">{esc(name)}: {esc(type(error).__name__)}: {esc(error, 300)}</div>')
+
+
+def trouble(state: ClientState, t: Translate, *, has_controls: bool = True) -> None:
+    """That the engine does not run, laid over what comes below it; nothing while it does. In each tick."""
+    told = notices(state, t, has_controls=has_controls)
+    guarded(lambda: st.html(f'<div class="bs-over">{told}</div>'), "notices")
 
 
 def title(text: str, more: str = "") -> str:

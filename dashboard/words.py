@@ -222,6 +222,10 @@ ENGINE_MESSAGES: Final = (
     N_("writing the converted model"),
     N_("converted"),
     N_("{reason}; {n} requests go on with the next"),
+    N_("the worker was killed by {name}"),
+    N_("the worker ended with exit code {n}"),
+    N_("the worker was silent for {seconds} s"),
+    N_("a step of the worker took longer than {seconds} s"),
     N_("no snapshot for {seconds} s, the last is of iteration {step}"),
     N_("the iteration after {step} has been computed for {seconds} s"),
     N_("no token computed for {seconds} s. {account}"),
@@ -238,5 +242,5 @@ def engine_words(message: str, t: Translate) -> str:
     for template in ENGINE_MESSAGES:
         match = _pattern(template).fullmatch(message)
         if match:
-            return t(template, **match.groupdict())
+            return t(template, **{name: engine_words(part, t) for name, part in match.groupdict().items()})
     return message

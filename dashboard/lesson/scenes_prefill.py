@@ -53,10 +53,10 @@ CHUNKS: Final = Scene(
 DICTIONARY: Final = Scene(
     name="dictionary",
     section=N_("vLLM V1, as a case"),
-    title=N_("vLLM V1: a step is a dictionary"),
+    title=N_("vLLM V1: an iteration is a dictionary"),
     look=(
-        N_("vLLM V1 describes what a step computes by a dictionary from request to number of tokens; this engine's own "
-           "is shown live below."),
+        N_("vLLM V1 describes what an iteration computes by a dictionary from request to number of tokens; this "
+           "engine's own is shown live below."),
         N_("Look at its numbers: 1 is a decode, more is a chunk of a prompt, and nothing else tells them apart."),
     ),
     question=N_("In how many iterations are prefill and decode in one dictionary, under the rule of vLLM V1 (B)?"),

@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard import engine
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES
+from dashboard.elements import trouble
 from dashboard.engine import Engine
 from dashboard.following import follow, is_current
 from dashboard.hub import Frame, with_selection
@@ -98,6 +99,7 @@ def _tick(language: str, theme_name: str, *, presenter: bool) -> None:
     if presenter:
         _buttons(running, scene, state, lesson, t)
     st.html(view.status(scene, lesson, t))
+    trouble(running.client.state, t, has_controls=presenter)
     left, right = st.columns([1.55, 1.0])
     with right:
         _question(running.room, scene, state, presenter, t)

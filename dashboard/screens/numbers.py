@@ -13,7 +13,7 @@ from dashboard import engine
 from dashboard.charts.specs import epoch_specs
 from dashboard.charts.theme import THEMES
 from dashboard.downloads import csv_button
-from dashboard.elements import guarded, title, vega
+from dashboard.elements import guarded, title, trouble, vega
 from dashboard.engine import Engine
 from dashboard.epoch_rows import EpochSummary, Goodput, Summary, goodput
 from dashboard.epoch_tables import SHARES, TOKENS, shown, spread_data, tokens_data
@@ -30,7 +30,7 @@ from dashboard.number_frames import (
 )
 from dashboard.views import numbers as views
 from dashboard.views.markup import scroll
-from dashboard.visit import visit
+from dashboard.visit import is_presenter, visit
 
 TICK_S: Final = 1.0
 LIMITS: Final = (*(f * 10**p for p in range(4) for f in (1, 2, 3, 5, 7)), 10_000, 20_000, 30_000, 60_000)
@@ -58,6 +58,7 @@ def numbers(language: str, theme_name: str) -> None:
     summary = running.hub.epochs.summary()
     epochs = shown(summary)
     metric, whole_only = _choose(t)
+    trouble(running.client.state, t, has_controls=is_presenter())
     charts = epoch_specs(theme_name, language)
     wide, side = st.columns([1.12, 1.0])
     with wide:

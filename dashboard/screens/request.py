@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import engine
 from dashboard.charts.specs import life_spec
 from dashboard.charts.theme import THEMES
-from dashboard.elements import guarded, title, vega
+from dashboard.elements import guarded, title, trouble, vega
 from dashboard.hub import Hub
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import NO_MARK
@@ -17,7 +17,7 @@ from dashboard.life_tables import WHOLE, WINDOWS, life_data
 from dashboard.save_panel import save_life
 from dashboard.views import life as views
 from dashboard.views.markup import esc, scroll
-from dashboard.visit import visit
+from dashboard.visit import is_presenter, visit
 from model_runner.client import RunnerClient
 from model_runner.views import RequestView
 from scheduler.blame_life import Life
@@ -53,6 +53,7 @@ def one_request(language: str, theme_name: str) -> None:
     client, hub = running.client, running.hub
     frame = hub.frame()
     chosen, window = _choose(client, hub, t)
+    trouble(client.state, t, has_controls=is_presenter())
     _shown()["id"] = chosen
     view = client.request(chosen) if chosen else None
     life = hub.lives.life(chosen) if chosen else None

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import addresses, engine
 from dashboard.door import is_local
+from dashboard.elements import trouble
 from dashboard.i18n import Translate, translator
 from dashboard.room import MAX_CHOICES, MIN_CHOICES, Room
 from dashboard.views import room as views
@@ -48,7 +49,9 @@ def room_live(language: str) -> None:
     """Who is here, the present question and its votes, and what to do with it."""
     if not is_presenter():
         st.rerun()
-    room, t = engine.shared().room, translator(language)
+    running, t = engine.shared(), translator(language)
+    room = running.room
+    trouble(running.client.state, t)
     state = room.state
     counted = t("Open pages of the audience: {pages}. Votes: {votes}.", pages=state.num_here, votes=state.num_votes)
     st.html(f'<p id="bs-here">{esc(counted)}</p>{views.question(state, t)}')

@@ -70,7 +70,8 @@ def definitions(t: Translate) -> str:
     ]  # fmt: skip
     rules = (
         t("An epoch begins when a decision of the policy changes, or another model or KV pool is started. Pace, pause "
-          "and single step change nothing. A request belongs to the epoch in which it was first admitted."),
+          "and going one iteration at a time change nothing. A request belongs to the epoch in which it was "
+          "first admitted."),
         t("Spanning: it arrived or ended in another epoch, or lived over a restart. Leave these out to compare "
           "policies; then n is smaller."),
         t("Time is engine time: it stands still while the engine is paused or slowed down on purpose."),

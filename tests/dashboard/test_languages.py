@@ -69,6 +69,8 @@ def test_the_browser_chooses_the_first_language(locale, language):
 
 def test_a_sentence_of_the_runner_is_translated_and_an_unknown_one_shown_as_it_came():
     assert engine_words("layer 12", translator("ko")) == "레이어 12"
+    death = "the worker was killed by SIGKILL; 3 requests go on with the next"
+    assert engine_words(death, translator("ko")) == "워커가 SIGKILL 신호로 종료됨; 요청 3개는 다음 엔진에서 이어집니다"
     assert engine_words("something new", translator("ko")) == "something new"
     assert all(template in messages() for template in ENGINE_MESSAGES)
 

@@ -280,6 +280,16 @@ def test_a_state_of_trouble_says_so_and_takes_the_colour_away(client, phase, wor
     assert "4.0 s" in text
 
 
+@pytest.mark.parametrize("view", ["request", "numbers", "lesson", "room"])
+def test_every_view_says_that_the_engine_is_in_trouble(client, view):
+    client.run(2)
+    assert 'role="alert"' not in html(page(view=view))
+    client.state = ClientState("restarting", time.time(), 4.0, "the worker was killed by SIGKILL", None, 1)
+    text = html(page(view=view, lang="ko"))
+    assert "새 엔진을 시작하고 있으며" in text
+    assert "워커가 SIGKILL 신호로 종료됨" in text
+
+
 def test_before_the_first_snapshot_there_is_a_progress_bar(client):
     client.state = ClientState("loading", time.time(), None, "layer 3", 0.5, 0)
     at = page()
@@ -301,8 +311,9 @@ def test_a_language_chosen_on_the_page_outlives_a_reload(client):
     client.run(2)
     at = page()
     at.button_group(key="language").set_value("ko").run()
-    again = page(**{name: values[0] for name, values in at.query_params.items()})
-    assert "대기열" in html(again)
+    asked = {name: values if isinstance(values, str) else values[0] for name, values in at.query_params.items()}
+    assert asked == {"lang": "ko"}
+    assert "대기열" in html(page(**asked))
 
 
 def test_an_error_in_one_element_leaves_the_others_alive(client, monkeypatch):
