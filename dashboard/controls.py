@@ -236,6 +236,13 @@ def toggle_pause(desk: Desk) -> None:
 
 
 @presenter_only
+def hold(desk: Desk, on: bool) -> None:
+    """What the button said when it was pressed. A page may obey one press twice when two of its runs overlap: that
+    must not let go what was to be held."""
+    apply(desk, lambda policy: replace(policy, paused=on, single_step=False))
+
+
+@presenter_only
 def one_step(desk: Desk) -> None:
     """Run one iteration; holds the engine first when it runs freely."""
     policy = desk.policy

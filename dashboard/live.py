@@ -14,7 +14,7 @@ from dashboard.charts.lanes import TITLE
 from dashboard.charts.memory import HEIGHT
 from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
-from dashboard.controls import one_step, shown_truth, toggle_pause
+from dashboard.controls import hold, one_step, shown_truth
 from dashboard.dense_map import block_map
 from dashboard.desk import Desk
 from dashboard.hub import Frame, with_selection
@@ -135,7 +135,7 @@ def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
     pause, step_once = places
     held = desk.policy.paused or desk.policy.single_step
     pause.button(
-        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=toggle_pause, args=(desk,), width="stretch",
+        t("▶ Go on") if held else t("❚❚ Pause"), key="pause", on_click=hold, args=(desk, not held), width="stretch",
         help=t("Key: {key}", key="P"),
     )  # fmt: skip
     step_once.button(

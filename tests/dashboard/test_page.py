@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import changes, engine
+from dashboard import changes, engine, live
 from dashboard.arrow import decode
 from dashboard.desk import Desk
 from dashboard.settings import SettingsError
@@ -177,6 +177,21 @@ def test_whole_prompts_raise_the_budget_and_chunks_put_it_back(client):
     assert client.policy.max_num_batched_tokens == client.latest.info.max_model_len - 1
     at.toggle(key="policy.enable_chunked_prefill").set_value(True).run()
     assert client.policy.max_num_batched_tokens == 16
+
+
+def test_a_press_of_pause_that_is_obeyed_twice_still_pauses(client, monkeypatch):
+    client.run(2)
+    at = page()
+    obey = live.hold
+
+    def twice(*args):
+        obey(*args)
+        obey(*args)
+
+    monkeypatch.setattr(live, "hold", twice)
+    at.run()
+    at.button(key="pause").click().run()
+    assert client.policy.paused
 
 
 def test_traffic_burst_pause_and_step_reach_the_engine(client):
