@@ -14,6 +14,7 @@ from scheduler import SchedulerPolicy
 def apply(desk: Desk, edit: Callable[[SchedulerPolicy], SchedulerPolicy]) -> None:
     """Put an edited policy in force and keep the engine's answer for the echo. An edit that changed nothing, such as
     the second press of a button, leaves the echo and the way back as they are."""
+    st.session_state.pop("step.problem", None)
     change = desk.change(edit)
     if change.reply.accepted and not policy_diff(change.before, change.wanted):
         return

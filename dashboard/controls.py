@@ -192,6 +192,7 @@ def _traffic(desk: Desk, t: Translate) -> None:
 
 @presenter_only
 def _burst(desk: Desk, n: int) -> None:
+    st.session_state.pop("step.problem", None)
     desk.client.traffic.burst(n)
 
 

@@ -194,6 +194,16 @@ def test_a_press_of_pause_that_is_obeyed_twice_still_pauses(client, monkeypatch)
     assert client.policy.paused
 
 
+@pytest.mark.parametrize("press", ["burst", "pause"])
+def test_why_a_step_was_refused_is_said_no_longer_once_something_else_was_asked_for(client, press):
+    client.run(2)
+    at = page()
+    at.session_state["step.problem"] = "step: no request is there to be computed"
+    assert "no request is there" in html(at.run())
+    at.button(key=press).click().run()
+    assert "no request is there" not in html(at)
+
+
 def test_traffic_burst_pause_and_step_reach_the_engine(client):
     client.run(1)
     at = page()
