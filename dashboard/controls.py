@@ -124,7 +124,10 @@ def _echo(desk: Desk, t: Translate) -> None:
     else:
         st.success(t("In force from the next start as policy v{version}", version=reply.version))
     if st.session_state.get("undo") is not None and reply is not None and reply.accepted:
-        st.button(t("Undo"), key="undo.button", on_click=_undo, args=(desk,), width="stretch")
+        st.button(
+            t("Undo"), key="undo.button", on_click=_undo, args=(desk,), width="stretch",
+            help=t("Puts the policy from before the last change in force again, for everybody."),
+        )  # fmt: skip
 
 
 @presenter_only
@@ -154,6 +157,7 @@ def _traffic(desk: Desk, t: Translate) -> None:
         t("Requests arrive by themselves"),
         value=now.start,
         key=now.key,
+        help=t("Off: the queue drains, and only requests of your own or of a client come in."),
         on_change=_set_traffic,
         args=(desk, "enabled", now.key),
     )

@@ -158,6 +158,7 @@ def _choose(frame: Frame | None, t: Translate) -> None:
         index=None,
         key=moment.CHOSEN,
         placeholder=t("Highlight a request"),
+        help=t("Dims every other request in all pictures of this page, in this browser only."),
         label_visibility="collapsed",
     )
 
@@ -206,7 +207,11 @@ def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Tr
 
 
 def _below(frame: Frame, t: Translate, has_controls: bool) -> None:
-    if st.toggle(t("What the picture says, as tables"), key="twin"):
+    if st.toggle(
+        t("What the picture says, as tables"),
+        key="twin",
+        help=t("The same numbers as text, for copying and for screen readers; each tick then sends a little more."),
+    ):
         guarded(lambda: st.html(twin.twin(frame.snapshot.step, frame.marks, t)), "tables")
     notice = status.toy_notice(frame.snapshot, t, has_controls=has_controls)
     guarded(lambda: st.html(notice or "<span></span>"), "model notice")

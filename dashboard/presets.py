@@ -34,6 +34,7 @@ def presets(desk: Desk, t: Translate) -> None:
         index=None,
         key="preset",
         placeholder=t("in force: {name}", name=match or t("own policy")),
+        help=t("A known engine's decisions all at once. Choosing shows what would change; nothing acts before Apply."),
     )
     if name not in PRESETS:
         return
@@ -42,6 +43,7 @@ def presets(desk: Desk, t: Translate) -> None:
     st.button(
         t("Apply {name}", name=name), key="preset.apply", on_click=_apply, args=(desk, name), width="stretch",
         disabled=not changes, type="primary",
+        help=t("Acts at the next iteration. Pace and memory limit stay; one press of Undo brings the old policy back."),
     )  # fmt: skip
 
 

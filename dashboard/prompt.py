@@ -26,16 +26,29 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
         prompt = st.text_area(
             t("Prompt"), key="prompt.text", height=68, label_visibility="collapsed",
             placeholder=t("Write a prompt of your own"),
+            help=t("A longer text takes more prefill from the others' iterations and more KV blocks."),
         )  # fmt: skip
         a, b, c = st.columns(3)
-        limit = a.number_input(t("max_tokens"), 1, 4096, 64, key="prompt.max_tokens")
-        warmth = b.number_input(t("temperature"), 0.0, 5.0, 0.0, 0.1, key="prompt.temperature")
+        limit = a.number_input(
+            t("max_tokens"), 1, 4096, 64, key="prompt.max_tokens",
+            help=t("A longer answer holds its slot and its KV blocks longer."),
+        )  # fmt: skip
+        warmth = b.number_input(
+            t("temperature"), 0.0, 5.0, 0.0, 0.1, key="prompt.temperature",
+            help=t("0 = always the likeliest token, the same text every time; higher is more varied."),
+        )  # fmt: skip
         priority = c.number_input(
             t("priority"), -100, 100, 0, key="prompt.priority", help=t("Lower runs first where the policy looks at it.")
         )
         left, right = st.columns(2)
-        sent = left.form_submit_button(t("Send"), width="stretch", key="prompt.send", type="primary")
-        stop = right.form_submit_button(t("Abort"), width="stretch", key="prompt.abort")
+        sent = left.form_submit_button(
+            t("Send"), width="stretch", key="prompt.send", type="primary",
+            help=t("It joins the queue behind the requests that wait, by the order in force."),
+        )  # fmt: skip
+        stop = right.form_submit_button(
+            t("Abort"), width="stretch", key="prompt.abort",
+            help=t("Ends the request sent last; its blocks go back to the pool at once."),
+        )  # fmt: skip
     followed = st.session_state.get("followed") or ""
     may = is_presenter()  # asked again: the form may have been drawn before the role was lost
     sent, stop = sent and may, stop and may

@@ -43,13 +43,22 @@ def restart_section(client: RunnerClient, t: Translate) -> None:
         )  # fmt: skip
         left, right = st.columns(2)
         dtypes, devices = list(DTYPES), list(dict.fromkeys([*DEVICES, config.device]))
-        dtype = left.selectbox(t("Data type"), dtypes, index=dtypes.index(config.dtype))
-        device = right.selectbox(t("Device"), devices, index=devices.index(config.device))
+        dtype = left.selectbox(
+            t("Data type"), dtypes, index=dtypes.index(config.dtype),
+            help=t("bfloat16 halves the bytes of weights and KV cache and rounds more; auto measures which is faster."),
+        )  # fmt: skip
+        device = right.selectbox(
+            t("Device"), devices, index=devices.index(config.device),
+            help=t("auto takes a GPU where there is one. On the CPU the model shares the cores with this page."),
+        )  # fmt: skip
         threads = st.number_input(
             t("Threads"), 0, MAX_THREADS, config.threads,
             help=t("0 = chosen at the start by a short measurement, at most all cores but one."),
         )  # fmt: skip
-        pressed = st.form_submit_button(t("Restart the engine"), width="stretch")
+        pressed = st.form_submit_button(
+            t("Restart the engine"), width="stretch",
+            help=t("The engine is away for some seconds, and running requests compute their tokens again."),
+        )  # fmt: skip
     if pressed:
         wanted = replace(config, model=str(model), block_size=int(size), num_blocks=int(blocks))
         wanted = replace(wanted, num_host_blocks=int(host))

@@ -23,6 +23,7 @@ FRAMES: Final[Mapping[str, tuple[str, Callable[[Frame], pd.DataFrame]]]] = {
     "series": (N_("Lines over the iterations"), lambda frame: series_frame(frame.facts)),
 }
 """File name -> (title, what makes the table)."""
+SAVE_HELP: Final = N_("Files are made when a button is pressed; the engine and other pages do not notice.")
 PICTURES: Final = N_(
     "A chart as a picture: point at it, or reach it with Tab, and press the arrow at its upper right corner (PNG)."
 )
@@ -32,7 +33,9 @@ PICTURES: Final = N_(
 def save_charts(language: str) -> None:
     """The data of the live charts, of the iteration that was shown when the panel was opened."""
     t, hub = translator(language), engine.shared().hub
-    with st.popover(t("Save charts and data"), key="save", on_change="rerun", icon=":material/download:"):
+    with st.popover(
+        t("Save charts and data"), key="save", on_change="rerun", icon=":material/download:", help=t(SAVE_HELP)
+    ):
         st.html(f'<p class="bs-quiet">{t(PICTURES)}</p>')
         moment = shown_moment()
         frame = hub.frame_at(moment) if moment is not None else hub.frame()
@@ -46,7 +49,7 @@ def _of(frame: Frame | None, make: Callable[[Frame], pd.DataFrame]) -> Callable[
 
 def save_life(hub: Hub, chosen: Mapping[str, str], t: Translate) -> None:
     """The data of a life. chosen: has the request's id under "id", kept true by the page."""
-    with st.popover(t("Save charts and data"), icon=":material/download:"):
+    with st.popover(t("Save charts and data"), icon=":material/download:", help=t(SAVE_HELP)):
         st.html(f'<p class="bs-quiet">{t(PICTURES)}</p>')
         life = N_("Life and blame")
         csv_button(
