@@ -5,7 +5,7 @@ const TYPED_INPUT = "input:not([type=range]):not([type=checkbox]):not([type=radi
 const OWN_ARROWS = "input[type=range], input[type=radio], [role=tab], [role=radio], [role=slider], [tabindex='0'].bs-scroll";
 const OWN_SPACE = "button, a[href], summary, input, [role=button], [role=tab], [role=switch], [role=checkbox]";
 const KEPT = 40;
-const SETTLED_MS = 2500; // before that, controls of the page may not have heard of their values, and a message reports them
+const SETTLED_MS = 2500; // after loading: before, controls may not have heard of their values, and a message reports them
 
 function isTaken(event) {
   const target = event.composedPath()[0];
@@ -72,7 +72,7 @@ function start(root, kept) {
 
 export default function (component) {
   const root = component.parentElement;
-  const kept = (root.__keys ??= { since: performance.now(), count: 0, presses: [], page: crypto.getRandomValues(new Uint32Array(2)).join("-") });
+  const kept = (root.__keys ??= { since: (window.batchscopeSince ??= performance.now()), count: 0, presses: [], page: crypto.getRandomValues(new Uint32Array(2)).join("-") });
   kept.component = component;
   const open = root.querySelector(".open");
   open.setAttribute("aria-label", component.data.title);
