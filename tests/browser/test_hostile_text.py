@@ -21,9 +21,10 @@ def test_a_hostile_prompt_runs_nothing_and_breaks_no_line(open_page):
     page = open_page()
     alarms: list[str] = []
     page.on("dialog", lambda dialog: (alarms.append(dialog.message), dialog.dismiss()))
-    page.get_by_role("tab", name="Your request").click()
-    field = page.get_by_role("textbox").first
-    field.fill(HOSTILE)
+    tab = page.get_by_role("tab", name="Your request")
+    tab.click()
+    expect(tab).to_have_attribute("aria-selected", "true")
+    page.get_by_placeholder("Write a prompt of your own").fill(HOSTILE)
     page.get_by_role("button", name="Send").click()
     shown = page.locator(".bs-prompt")
     expect(shown).to_contain_text("<img src=x onerror=alert(1)>", timeout=WAIT_MS)

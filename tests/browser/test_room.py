@@ -121,13 +121,13 @@ def test_the_form_makes_a_presenter_and_audience_again(enter):
     expect(page.get_by_role("alert")).to_have_text("That is not the token.")
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Become the presenter").click()
-    expect(page.get_by_role("button", name="Pause Shortcut")).to_be_visible(timeout=WAIT_MS)
+    expect(page.locator(".st-key-pause button").first).to_be_visible(timeout=WAIT_MS)
     page.reload()
-    expect(page.get_by_role("button", name="Pause Shortcut")).to_be_visible(timeout=WAIT_MS)
+    expect(page.locator(".st-key-pause button").first).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("link", name="Be audience again").click()
     page.get_by_role("button", name="Be audience again").click()
     expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
-    assert page.get_by_role("button", name="Pause Shortcut").count() == 0
+    assert page.locator(".st-key-pause button").count() == 0
 
 
 def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nobody_acts(browser, tmp_path):
@@ -139,7 +139,7 @@ def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nob
         page.goto(outside)
         expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
         page.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for(timeout=WAIT_MS)
-        assert page.get_by_role("button", name="Pause Shortcut").count() == 0
+        assert page.locator(".st-key-pause button").count() == 0
         page.close()
         assert status_of(server.url) == 401
         told = log.read_text()
