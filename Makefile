@@ -30,10 +30,11 @@ types:
 # Two processes: the browser's driver keeps an event loop and children of its own, which other tests count.
 unit:
 	$(BIN)/python -m pytest -m "not soak and not browser"
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m "browser and not soak"
 
 soak: install-dev model
-	$(BIN)/python -m pytest -m soak --timeout 0
+	$(BIN)/python -m pytest -m "soak and not browser" --timeout 0
+	$(BIN)/python -m pytest -m "soak and browser" --timeout 0
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev

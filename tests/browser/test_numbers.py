@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import WAIT_MS
+from tests.browser.test_live_page import slide
 
 pytestmark = pytest.mark.browser
 
@@ -47,14 +48,13 @@ def picture_of(page, chart) -> bytes:
     return saved(page, page.get_by_role("button", name=f"Download as PNG: {name}", exact=True).click)
 
 
+@pytest.mark.soak
 def test_two_policies_side_by_side_and_their_tables_as_files(open_page, server):
     live = open_page()
     live.get_by_role("button", name="Burst of").click()
     live.wait_for_timeout(4000)
     before = int(live.locator("#bs-version").get_attribute("data-version"))
-    slider = live.locator("[data-testid=stSlider]", has_text="max_num_batched_tokens")
-    slider.locator("input[type=range]").first.focus()
-    live.keyboard.press("ArrowLeft")
+    slide(live, "max_num_batched_tokens", "ArrowLeft")
     changed = "v => +document.querySelector('#bs-version').dataset.version > v"
     live.wait_for_function(changed, arg=before, timeout=WAIT_MS)
     live.wait_for_timeout(2000)
