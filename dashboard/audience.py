@@ -7,8 +7,9 @@ from typing import Final
 import streamlit as st
 
 from dashboard import engine
+from dashboard.elements import guarded
 from dashboard.i18n import N_, Translate, translator
-from dashboard.live import guarded, tick
+from dashboard.live import tick
 from dashboard.room import Outcome, Room, RoomState
 from dashboard.views import room as views
 from dashboard.views.markup import plain

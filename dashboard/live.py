@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -17,13 +16,14 @@ from dashboard.charts.theme import THEMES, Theme
 from dashboard.controls import hold, one_step, shown_truth
 from dashboard.dense_map import block_map
 from dashboard.desk import Desk
+from dashboard.elements import guarded, title, trouble, vega
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
 from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.scrubber import scrubber
 from dashboard.views import memory_account, status, step, tiles, twin
-from dashboard.views.markup import esc, plain, scroll
+from dashboard.views.markup import plain, scroll
 from dashboard.visit import is_presenter
 from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
@@ -33,7 +33,6 @@ from scheduler import SchedulerPolicy
 
 TICK_S: Final = 0.25
 PANEL_HEIGHT: Final = 248
-_log = logging.getLogger(__name__)
 
 
 @st.fragment(run_every=TICK_S, key="live")
@@ -64,8 +63,8 @@ def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
     wide, side = st.columns([3.25, 1.15])
     with wide:
         legend = _legend(frame.snapshot.step.policy)
-        guarded(lambda: st.html(_title(t(TITLE), t(legend))), "lanes title")
-        guarded(lambda: _chart(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
+        guarded(lambda: st.html(title(t(TITLE), t(legend))), "lanes title")
+        guarded(lambda: vega(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
     with side:
         _side(client, frame, newest, theme, t, has_controls)
     guarded(lambda: scrubber(running, charts["strip"], frame, newest, t), "scrubber")
@@ -81,23 +80,6 @@ def _legend(policy: SchedulerPolicy) -> str:
     if policy.batching == "static":
         return LEGEND_STATIC
     return LEGEND_NEVER if policy.preemption_mode == "never" else LEGEND
-
-
-def guarded(draw: Callable[[], Any], name: str) -> None:
-    """Draw one element; an error in it is shown in its place and the tick goes on."""
-    try:
-        draw()
-    except Exception as error:
-        _log.exception("element %s", name)
-        st.html(f'<div class="bs-notice bs-bad">{esc(name)}: {esc(type(error).__name__)}: {esc(error, 300)}</div>')
-
-
-def _title(title: str, more: str = "") -> str:
-    return f'<div class="bs-title">{esc(title)} <span>{esc(more)}</span></div>'
-
-
-def _chart(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None:
-    st.vega_lite_chart(spec={**spec, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
 
 
 def _top(
@@ -116,8 +98,7 @@ def _top(
         guarded(lambda: _choose(frame, t), "selection")
     if has_controls:
         _holds(desk, hold, t)
-    told = status.notices(state, t, has_controls=has_controls)
-    guarded(lambda: st.html(f'<div class="bs-over">{told}</div>'), "notices")
+    trouble(state, t, has_controls=has_controls)
     guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
 
 
@@ -177,13 +158,13 @@ def _present(
     queue, running, memory = st.columns([1.0, 1.05, 2.35])
     with queue:
         growing = step.growth(frame.facts)
-        title = _title(t("Queue"), step.queue_length(now, growing, t))
-        guarded(lambda: st.html(title + step.head_reason(now, t, growing)), "queue title")
-        guarded(lambda: _chart(charts["queue"], data["queue"], t("waiting queue")), "queue")
+        head = title(t("Queue"), step.queue_length(now, growing, t))
+        guarded(lambda: st.html(head + step.head_reason(now, t, growing)), "queue title")
+        guarded(lambda: vega(charts["queue"], data["queue"], t("waiting queue")), "queue")
     with running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
-        guarded(lambda: st.html(_title(t("Running"), more)), "running title")
-        guarded(lambda: _chart(charts["running"], data["running"], t("running set")), "running")
+        guarded(lambda: st.html(title(t("Running"), more)), "running title")
+        guarded(lambda: vega(charts["running"], data["running"], t("running set")), "running")
     with memory:
         guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
         guarded(lambda: block_map(frame, charts["map"], data["map"], theme, HEIGHT, t), "map")
