@@ -15,7 +15,7 @@ from dashboard.views.markup import esc
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import engine_with
 from tests.dashboard.lessons import LessonClient
-from tests.dashboard.test_page import html, page
+from tests.dashboard.page_script import html, page
 
 TOKEN = "open-sesame-42"
 

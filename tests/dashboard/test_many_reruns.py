@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,8 +11,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import engine
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
-
-MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
+from tests.dashboard.page_script import MAIN
 
 
 @pytest.mark.parametrize("reruns", [10, pytest.param(1000, marks=pytest.mark.soak)])

@@ -18,8 +18,8 @@ from dashboard.frame import with_selection
 from dashboard.number_frames import epochs_frame, events_frame, filtered, requests_frame, steps_frame
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
+from tests.dashboard.page_script import charts, html, page
 from tests.dashboard.test_charts import objects
-from tests.dashboard.test_page import charts, html, page
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from dashboard.views.why import decided, not_done, why
 from scheduler import SchedulerPolicy
 from scheduler.blame_parts import CAUSES, Part
 from tests.dashboard.fakes import FakeClient, engine_with
-from tests.dashboard.test_page import charts, html, page
+from tests.dashboard.page_script import charts, html, page
 
 EN = translator("en")
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dashboard import changes, engine, live
-from dashboard.arrow import decode
 from dashboard.desk import Desk
 from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
 from scheduler import PRESET_NOTES, PRESETS, SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
+from tests.dashboard.page_script import charts, html, page
 from tests.scheduler.own_files import registries_restored
-
-MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
 
 
 @pytest.fixture
@@ -29,26 +25,6 @@ def client(monkeypatch):
     shared = engine_with(fake)
     monkeypatch.setattr(engine, "shared", lambda: shared)
     return fake
-
-
-def page(**params: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=60)
-    for name, value in params.items():
-        at.query_params[name] = value
-    return at.run()
-
-
-def html(at: AppTest) -> str:
-    return "\n".join(e.proto.body for e in at.get("html"))
-
-
-def charts(at: AppTest) -> dict[str, dict[str, list]]:
-    """Data sets of each chart, by the name of its first data set."""
-    out = {}
-    for element in at.get("vega_lite_chart"):
-        sets = {d.name: decode(d.data.data) for d in element.proto.datasets}
-        out["time" if "series" in sets else next(iter(sets))] = sets
-    return out
 
 
 def test_the_page_draws_without_an_error_and_shows_the_snapshot(client):

@@ -30,7 +30,7 @@ from scheduler.policy import limit_problems
 from scheduler.registry import REGISTRIES
 from tests.dashboard.fakes import FakeClient, engine_with
 from tests.dashboard.messages import messages
-from tests.dashboard.test_page import html, page
+from tests.dashboard.page_script import html, page
 
 EN, KO = translator("en"), translator("ko")
 BUILT_IN = tuple(REGISTRIES)

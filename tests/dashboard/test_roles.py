@@ -12,7 +12,7 @@ from dashboard.door import Door
 from dashboard.visit import is_presenter
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
-from tests.dashboard.test_page import charts, page
+from tests.dashboard.page_script import charts, page
 
 TOKEN = "open-sesame-42"
 RESTART = "Restart the engine"

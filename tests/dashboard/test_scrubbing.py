@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,9 +14,9 @@ from dashboard.past import Past
 from dashboard.strip import SPANS, StripBook
 from model_runner.views import ClientState
 from scheduler import SchedulerPolicy
+from tests.dashboard import page_script
 from tests.dashboard.fakes import FakeClient, engine_with
-
-MAIN = Path(__file__).resolve().parents[2] / "dashboard" / "main.py"
+from tests.dashboard.page_script import charts, html
 
 
 @pytest.fixture
@@ -31,16 +30,9 @@ def client(monkeypatch):
 
 
 def page(**params: str) -> AppTest:
-    at = AppTest.from_file(str(MAIN), default_timeout=60)
-    for name, value in params.items():
-        at.query_params[name] = value
-    at.run()
+    at = page_script.page(**params)
     assert not at.exception
     return at
-
-
-def html(at: AppTest) -> str:
-    return "\n".join(e.proto.body for e in at.get("html"))
 
 
 def iteration(at: AppTest) -> int:
@@ -55,14 +47,6 @@ def press(at: AppTest, key: str) -> AppTest:
 
 def address(at: AppTest) -> dict[str, str]:
     return {name: v if isinstance(v, str) else v[0] for name, v in at.query_params.items()}
-
-
-def charts(at: AppTest) -> dict[str, dict[str, list]]:
-    out = {}
-    for element in at.get("vega_lite_chart"):
-        sets = {d.name: decode(d.data.data) for d in element.proto.datasets}
-        out["time" if "series" in sets else next(iter(sets))] = sets
-    return out
 
 
 def slider(at: AppTest):
