@@ -236,8 +236,7 @@ def _pace(desk: Desk, t: Translate) -> None:
 @presenter_only
 def toggle_pause(desk: Desk) -> None:
     """Hold the engine, or let it go."""
-    held = desk.policy.paused or desk.policy.single_step
-    apply(desk, lambda policy: replace(policy, paused=not held, single_step=False))
+    hold(desk, not (desk.policy.paused or desk.policy.single_step))
 
 
 @presenter_only

@@ -40,12 +40,9 @@ def decision(snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t
     return f'<div class="bs-dict"><div class="bs-head">{esc(head)}</div><code>{{{body}}}</code></div>'
 
 
-def _event(
-    event: StepEvent, marks: Mapping[str, int], theme: Theme, t: Translate, times: int = 1, steps: int = 1
-) -> str:
-    mark = chip(marks[event.request_id], theme.hues, theme.on_hue) if event.request_id in marks else ""
-    text = event_words(event, t) + _often(times, steps, t)
-    return f'<li class="bs-e-{event.kind}">{mark}{esc(text, 460)}</li>'
+def _item(kind: str, request_id: str, text: str, marks: Mapping[str, int], theme: Theme) -> str:
+    mark = chip(marks[request_id], theme.hues, theme.on_hue) if request_id in marks else ""
+    return f'<li class="bs-e-{esc(kind)}">{mark}{esc(text, 460)}</li>'
 
 
 def narrated(
@@ -61,9 +58,8 @@ def narrated(
     before = recent[1] if len(recent) > 1 and recent[1].step_id == now.step_id - 1 else None
     items = []
     for said in narrate(now, t, before):
-        mark = chip(marks[said.request_id], theme.hues, theme.on_hue) if said.request_id in marks else ""
         text = said.text + _often((times or {}).get(said.text, 1), len(recent), t)
-        items.append(f'<li class="bs-e-{esc(said.kind)}">{mark}{esc(text, 460)}</li>')
+        items.append(_item(said.kind, said.request_id, text, marks, theme))
     return f'<li class="bs-when">{esc(t("iteration {step}", step=f"{now.step_id:,}"))}</li>{"".join(items)}'
 
 
@@ -90,7 +86,10 @@ def events(
         told |= {_refusal(e) for e in shown if e.kind == "policy_refused"}
         left -= len(shown)
         if shown:
-            items = "".join(_event(e, marks, theme, t, often[_refusal(e)], len(recent)) for e in shown)
+            words = (event_words(e, t) + _often(often[_refusal(e)], len(recent), t) for e in shown)
+            items = "".join(
+                _item(e.kind, e.request_id, text, marks, theme) for e, text in zip(shown, words, strict=True)
+            )
             out.append(f'<li class="bs-when">{esc(t("iteration {step}", step=f"{step.step_id:,}"))}</li>{items}')
         if left <= 0:
             break
