@@ -17,7 +17,7 @@ ALLOWED = {
         "scheduler", "torch", "msgspec", "zmq", "safetensors", "tokenizers", "gguf", "jinja2", "numpy", "starlette",
         "uvicorn", "prometheus_client",
     },
-    "experiments": {"model_runner", "scheduler", "numpy", "pandas"},
+    "experiments": {"model_runner", "scheduler", "numpy", "pandas", "msgspec", "pyarrow", "joblib", "ray", "babel"},
     "dashboard": {
         "experiments", "model_runner", "scheduler", "streamlit", "altair", "pandas", "pyarrow", "numpy", "babel",
         "starlette", "segno",

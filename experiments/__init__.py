@@ -1,0 +1,1 @@
+"""Comparisons that can be trusted: workloads, measured and simulated runs, attribution, claim cards."""
