@@ -51,9 +51,11 @@ class RequestRow:
 class StepRow:
     """One iteration. Idle time is what lies between the end of one and the start of the next.
 
-    scheduled: (request_id, tokens, kind) in schedule order, kind "prefill", "decode", "recompute" or "padding".
-    padding_tokens: of static batching, beside ``scheduled``. idle_slots: free slots of a static batch while requests
+    scheduled: (request_id, tokens, kind) in schedule order, kind "prefill", "decode" or "recompute" (a row that
+    computes again, and perhaps new tokens behind), then the rows of padding, kind "padding"; all its tokens together
+    are ``num_tokens``. padding_tokens: of static batching. idle_slots: free slots of a static batch while requests
     wait. context_tokens: KV positions that attention reads, summed over rows (position after the step).
+    num_running, num_waiting: after planning.
     used_blocks, filled, reserved, internal, external: the KV pool after planning, in blocks and token slots, as in
     ``scheduler.snapshot.MemoryUse``. schedule_s .. swap_s: where the time went; the rest is the driver's own.
     """

@@ -83,13 +83,18 @@ def _with_prompts(workload: Workload, prompts: list[Any], vocab_size: int, seed:
     if not workload.requests:
         raise WorkloadError("requests is empty, expected at least one")
     generator = random.Random(seed)
-    low = min(_FIRST_PLAIN_TOKEN, vocab_size - 1)
     timed = []
     for row, given in zip(workload.requests, prompts, strict=True):
-        random_prompt = [generator.randrange(low, vocab_size) for _ in range(row.prompt_len)]
-        timed.append(TimedRequest(row.arrival_step, _request(row, given or random_prompt)))
+        random_tokens = random_prompt(generator, row.prompt_len, vocab_size)
+        timed.append(TimedRequest(row.arrival_step, _request(row, given or random_tokens)))
     timed.sort(key=lambda one: one.arrival_step)
     return BenchWorkload(workload.config, tuple(timed))
+
+
+def random_prompt(generator: random.Random, length: int, vocab_size: int) -> list[int]:
+    """``length`` token ids below ``vocab_size``, each as likely, without the first few, which are control tokens."""
+    low = min(_FIRST_PLAIN_TOKEN, vocab_size - 1)
+    return [generator.randrange(low, vocab_size) for _ in range(length)]
 
 
 def _request(row: WorkloadRequest, prompt: list[int]) -> Request:

@@ -80,6 +80,7 @@ class Scheduler:
         self._life = Lifecycle(policy, self.pool, host, self._log, self._books, self._refusals)
         self._planner = Planner(self._life, self._policies, self._refusals, max_model_len)
         self._snapshots = SnapshotBuilder(snapshot_waiting_limit)
+        self._gauge = MemoryGauge()
         self._step_id = 0
         self._in_flight: ScheduleStep | None = None
         self._run: steady.DecodeRun | None = None
@@ -127,7 +128,7 @@ class Scheduler:
         """Where the token slots of the pool are now. Costs O(running)."""
         self._settle()
         computed = [seq.num_computed_tokens for seq in self._life.running]
-        return MemoryGauge().measure(self._planner.view(), computed, self._life.num_reserving)
+        return self._gauge.measure(self._planner.view(), computed, self._life.num_reserving)
 
     @property
     def totals(self) -> Totals:

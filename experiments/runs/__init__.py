@@ -1,0 +1,1 @@
+"""Runs of a trace: the driver, specs of experiments, and the folder that keeps their results."""
