@@ -41,7 +41,8 @@ class Table:
     """The requests of a run as arrays, in order of due time (equal ones by id): shape (requests,).
 
     Times in seconds since the run began, NaN = never. prompt, delivered: tokens. gaps: seconds between two
-    tokens delivered one after the other to a finished request; gap_owner: the row of that request.
+    tokens delivered one after the other to a finished request; gap_owner: the row of that request. token_times: of
+    all tokens delivered to finished requests, in no order.
     """
 
     ids: tuple[str, ...]
@@ -59,6 +60,7 @@ class Table:
     padding: Ints
     gaps: Floats
     gap_owner: Ints
+    token_times: Floats
     wall_s: float
 
     @property
@@ -115,6 +117,7 @@ def table(run: Run) -> Table:
         padding=ints([row.padding_tokens for row in rows]),
         gaps=np.concatenate(gaps) if gaps else np.empty(0),
         gap_owner=np.concatenate(owners) if owners else np.empty(0, dtype=np.int64),
+        token_times=floats([time for row in rows if row.outcome == "finished" for time in row.token_times_s]),
         wall_s=run.wall_s,
     )
 
@@ -157,3 +160,20 @@ FAMILIES: Final[Mapping[str, Callable[[Table, Slo | None], Sample]]] = {
     "padding": lambda rows, _: _of_all(rows.padding),
 }
 """Name -> the sample of a run. Latencies, and tokens that count as served, are of finished requests only."""
+
+
+def moments(rows: Table, family: str, slo: Slo | None) -> tuple[Floats, Floats]:
+    """(times, amounts): when what a rate counts came about, so that their sum over ``wall_s`` is the rate.
+
+    Output tokens at their delivery, prompts at the first token, requests at their last.
+    """
+    if family in ("output_tokens", "all_tokens"):
+        times, amounts = rows.token_times, np.ones(len(rows.token_times))
+        if family == "all_tokens":
+            some = rows.finished & (rows.delivered > 0)
+            times = np.concatenate([times, rows.first_token[some]])
+            amounts = np.concatenate([amounts, rows.prompt[some].astype(np.float64)])
+        return times, amounts
+    sample = FAMILIES[family](rows, slo)
+    times = np.nan_to_num(rows.last_token[sample.owner])
+    return times, sample.values

@@ -67,8 +67,8 @@ def simulated(policy: SchedulerPolicy, requests: Sequence[WorkloadRequest], **si
     rows: dict[str, Any] = {}
     for planned, snapshot in simulation.run():
         step, start, totals = planned.step, float(len(steps)), snapshot.totals
-        for request_id, count in snapshot.new_tokens.items():
-            tokens[request_id].extend([start + 1] * count)
+        for request_id in snapshot.new_tokens:
+            tokens[request_id].append(start + 1)
         events.extend(snapshot.events)
         rows |= {record.request_id: record for record in snapshot.records}
         memory = planned.memory
