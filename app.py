@@ -21,12 +21,14 @@ from starlette.routing import Route
 from dashboard import addresses, engine
 from dashboard.door import Door
 from dashboard.entrance import PATH, Doorway, Entrance
+from dashboard.presses import act_once
 from dashboard.settings import SettingsError
 from model_runner.errors import RunnerConfigError
 from model_runner.http.app import HttpApi
 from model_runner.http.ending import stop_on_signals
 from model_runner.http.settings import from_environment
 
+act_once()
 api = HttpApi()
 doorway = Doorway()
 

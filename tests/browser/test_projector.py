@@ -61,14 +61,15 @@ def let_go(page) -> None:
 
 
 def ask_for_work(page) -> None:
+    """Best of an engine that is held: what it runs freely may be done before it stops, and then no step is possible."""
     page.get_by_role("button", name=re.compile("Burst of")).click()
     page.wait_for_timeout(500)
 
 
 def test_each_press_of_a_key_is_one_iteration_however_fast_it_is_pressed(open_page):
     page = open_page()
-    ask_for_work(page)
     hold(page)
+    ask_for_work(page)
     before = iteration(page)
     for key in ("n", "n", "n", "ArrowRight", "n"):
         press(page, key)
@@ -80,8 +81,8 @@ def test_each_press_of_a_key_is_one_iteration_however_fast_it_is_pressed(open_pa
 
 def test_a_key_that_is_held_down_counts_once_and_a_text_field_keeps_its_keys(open_page):
     page = open_page()
-    ask_for_work(page)
     hold(page)
+    ask_for_work(page)
     before = iteration(page)
     page.evaluate("() => document.activeElement?.blur()")
     for _ in range(4):
