@@ -41,4 +41,4 @@ def _request_once(session: AppSession, client_state: ClientState | None) -> None
 
 def act_once() -> None:
     """Hold every session of this process to it. Called once, before the first page is served."""
-    AppSession.request_rerun = _request_once  # type: ignore[method-assign]
+    AppSession.request_rerun = _request_once  # type: ignore[method-assign, assignment]

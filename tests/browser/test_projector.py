@@ -127,11 +127,12 @@ def test_a_room_reads_everything_from_five_metres(open_page, server, width):
     values = page.locator(".bp-tile b").evaluate_all("all => all.map(e => parseFloat(getComputedStyle(e).fontSize))")
     assert len(values) == 3
     assert min(values) >= 64
-    press(page, "t")
     back = "document.querySelector('.stApp').matches('*') && getComputedStyle(document.querySelector('.stApp'))"
     shown = page.evaluate(f"() => {back}.backgroundColor")
     press(page, "t")
     wait_for(page, f"old => {back}.backgroundColor !== old", shown)
+    press(page, "t")
+    wait_for(page, f"old => {back}.backgroundColor === old", shown)
     press(page, "b")
     expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
     expect(page.locator("[data-testid=stSidebar]")).to_be_visible()
