@@ -168,7 +168,7 @@ def _difference(
         between,
         ratio,
         over,
-        _verdict(metric, between),
+        verdict(metric, between),
         spread_a,
         spread_b,
     )
@@ -181,7 +181,8 @@ def _mean_and_spread(values: Sequence[Value]) -> tuple[float | None, float | Non
     return float(np.mean(numbers)), float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
 
 
-def _verdict(metric: Metric, between: Interval | None) -> Verdict:
+def verdict(metric: Metric, between: Interval | None) -> Verdict:
+    """By ``VERDICT_RULE``; between: interval of the change of the metric."""
     if between is None or not between.excludes_zero:
         return "unclear"
     return "better" if (between.low > 0) == (metric.better == "higher") else "worse"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from experiments.record import Conditions, RequestRow, Run, StepRow
@@ -57,7 +58,7 @@ def run(requests: Sequence[RequestRow], wall_s: float | None = None, **changes: 
     return Run(**(fields | changes))
 
 
-def simulated(policy: SchedulerPolicy, requests: Sequence[WorkloadRequest], **sizes: int) -> Run:
+def simulated(policy: SchedulerPolicy, requests: Sequence[WorkloadRequest], label: str = "a", **sizes: int) -> Run:
     """The record of a schedule in which every step takes one second."""
     simulation = Simulation(policy, requests, **sizes)  # type: ignore[arg-type]
     tokens: dict[str, list[float]] = {each.request_id: [] for each in requests}
@@ -119,4 +120,15 @@ def simulated(policy: SchedulerPolicy, requests: Sequence[WorkloadRequest], **si
                 padding_tokens=record.padding_tokens,
             )
         )
-    return run(made, float(len(steps)), policy=policy, steps=tuple(steps), events=tuple(events), totals=totals)
+    sized = {name: sizes[name] for name in ("num_blocks", "block_size", "max_model_len")}
+    conditions = replace(CONDITIONS, kind="simulated", **sized)
+    return run(
+        made,
+        float(len(steps)),
+        conditions=conditions,
+        label=label,
+        policy=policy,
+        steps=tuple(steps),
+        events=tuple(events),
+        totals=totals,
+    )
