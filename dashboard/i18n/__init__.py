@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from babel.messages.pofile import read_po
+from experiments.i18n import read_catalogue
 
 LANGUAGES: Final = {"en": "English", "ko": "한국어"}
 Translate = Callable[..., str]
@@ -27,10 +27,7 @@ def language_of(locale: str | None) -> str:
 @cache
 def catalogue(language: str) -> Mapping[str, str]:
     """Message id to translation; empty for English. A message that is missing there shows in English."""
-    if language == "en":
-        return {}
-    with (Path(__file__).parent / f"{language}.po").open("rb") as file:
-        return {str(m.id): str(m.string) for m in read_po(file, locale=language) if m.id and m.string}
+    return read_catalogue(Path(__file__).parent, language)
 
 
 @cache

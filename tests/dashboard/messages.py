@@ -1,21 +1,31 @@
-"""Finds every message the page may show: calls of ``t`` and ``N_``, those inside f-strings included."""
+"""Finds every message a page or a card may show: calls of ``t`` and ``N_``, those inside f-strings included."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
+from experiments.analysis.metrics import METRICS
 from scheduler import PRESET_NOTES
 
-DASHBOARD = Path(__file__).resolve().parents[2] / "dashboard"
+ROOT = Path(__file__).resolve().parents[2]
+DASHBOARD = ROOT / "dashboard"
+EXPERIMENTS = ROOT / "experiments"
 
 
-def messages() -> dict[str, str]:
+def messages(package: Path = DASHBOARD) -> dict[str, str]:
     """Message id to the file that uses it. A call of ``t`` with a constant that is not a text is left out."""
-    found = {note.description: "presets" for note in PRESET_NOTES.values()}
-    for path in sorted(DASHBOARD.rglob("*.py")):
+    found = said_by_constants(package)
+    for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("t", "N_")
             if is_call and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
                 found.setdefault(node.args[0].value, path.name)
     return found
+
+
+def said_by_constants(package: Path) -> dict[str, str]:
+    """Messages that packages below hold as data, without knowing of translation."""
+    if package == EXPERIMENTS:
+        return {metric.formula: "metrics" for metric in METRICS.values()}
+    return {note.description: "presets" for note in PRESET_NOTES.values()}

@@ -1,16 +1,23 @@
-"""Every message exists in Korean, with the same values in it, and none is left over."""
+"""Every message exists in Korean, with the same values in it, and none is left over; of the page and of cards."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
 from dashboard.i18n import catalogue, language_of, translator
 from dashboard.words import DEFER_SENTENCE, DEFER_SHORT, ENGINE_MESSAGES, EVENT_SENTENCE, engine_words, event_words
+from experiments import i18n
 from scheduler import DEFER_REASONS, EVENT_KINDS, StepEvent
-from tests.dashboard.messages import DASHBOARD, messages
+from tests.dashboard.messages import DASHBOARD, EXPERIMENTS, messages
+
+KOREAN = {DASHBOARD: catalogue("ko"), EXPERIMENTS: i18n.catalogue("ko")}
+"""Package -> its catalogue."""
+
+MESSAGES = [(package, message) for package in KOREAN for message in sorted(messages(package))]
 
 SAME_IN_BOTH = {
     "Chunked prefill", "Prefix caching", "decode", "prefill", "padding", "max_tokens", "temperature", "static batch",
@@ -23,18 +30,20 @@ def names_in(message: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(message) if name}
 
 
-def test_every_message_has_a_korean_translation():
-    missing = [m for m in messages() if not catalogue("ko").get(m)]
+@pytest.mark.parametrize("package", KOREAN, ids=lambda package: package.name)
+def test_every_message_has_a_korean_translation(package: Path):
+    missing = [m for m in messages(package) if not KOREAN[package].get(m)]
     assert not missing
 
 
-def test_no_translation_is_left_over():
-    assert set(catalogue("ko")) <= set(messages())
+@pytest.mark.parametrize("package", KOREAN, ids=lambda package: package.name)
+def test_no_translation_is_left_over(package: Path):
+    assert set(KOREAN[package]) <= set(messages(package))
 
 
-@pytest.mark.parametrize("message", sorted(messages()))
-def test_a_translation_uses_the_values_of_its_message_and_is_korean(message):
-    korean = catalogue("ko")[message]
+@pytest.mark.parametrize(("package", "message"), MESSAGES, ids=lambda value: getattr(value, "name", value))
+def test_a_translation_uses_the_values_of_its_message_and_is_korean(package: Path, message: str):
+    korean = KOREAN[package][message]
     assert names_in(korean) == names_in(message)
     assert message in SAME_IN_BOTH or re.search("[가-힣]", korean), korean
 
@@ -80,3 +89,10 @@ def test_no_text_reaches_the_reader_without_the_catalogue():
     widgets = r"\b(?:button|toggle|selectbox|select_slider|number_input|caption|expander|text_area)\(\s*f?\"[A-Za-z]"
     for path in DASHBOARD.rglob("*.py"):
         assert not re.search(widgets, path.read_text(encoding="utf-8")), path
+
+
+def test_no_sentence_of_a_card_is_said_without_the_catalogue():
+    """What ``say`` is given is marked with ``N_``, or has places for values only."""
+    for path in EXPERIMENTS.rglob("*.py"):
+        bare = re.findall(r"\bsay\(\s*f?\"([^\"]*)\"", path.read_text(encoding="utf-8"))
+        assert not [text for text in bare if re.search("[A-Za-z]", re.sub(r"\{\w+\}", "", text))], path
