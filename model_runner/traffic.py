@@ -114,6 +114,13 @@ class Generator:
         self._requests = random.Random(f"requests {seed}")
         self._prompts = prompts
 
+    def copy(self) -> Generator:
+        """One that goes on from here by itself: it draws what this one will draw."""
+        other = Generator(0, self._prompts)
+        other._gaps.setstate(self._gaps.getstate())
+        other._requests.setstate(self._requests.getstate())
+        return other
+
     def gap_s(self, spec: TrafficSpec) -> float:
         """Seconds of engine time to the next arrival; mean 1 / rate."""
         return self._gaps.gammavariate(spec.burstiness, 1.0 / (spec.rate * spec.burstiness))
@@ -217,6 +224,23 @@ class TrafficSource:
                 self._count(dropped=1)
             else:
                 taken += self._take(arrival)
+
+    def ahead(self, seconds: float, limit: int = 1_000) -> tuple[tuple[float, Arrival], ...]:
+        """What will arrive in the next ``seconds`` of engine time, at most ``limit``, if nobody changes the traffic.
+
+        (seconds from now, arrival) in order; nothing is drawn from the source itself. An arrival may still be dropped
+        when it comes, if ``max_waiting`` wait by then.
+        """
+        with self._lock:
+            spec, generator, gap = self._spec, self._generator.copy(), self._next_in_s
+        found: list[tuple[float, Arrival]] = []
+        if not spec.enabled or spec.rate <= 0:
+            return ()
+        at = generator.gap_s(spec) if gap is None else gap
+        while at <= seconds and len(found) < limit:
+            found.append((at, generator.arrival(spec)))
+            at += generator.gap_s(spec)
+        return tuple(found)
 
     def _take(self, arrival: Arrival) -> int:
         accepted = self._submit(arrival)

@@ -155,3 +155,18 @@ def test_traffic_runs_on_the_engines_clock_and_stands_still_while_paused():
         texts = [mark.text for mark in client.marks if mark.kind == "traffic"]
         assert texts[0] == "burst of 5"
         assert "enabled True -> False" in texts[1]
+
+
+def test_what_lies_ahead_is_what_then_arrives_and_looking_draws_nothing():
+    taken = []
+    source = TrafficSource(lambda arrival: taken.append(arrival) or True, spec=TrafficSpec(rate=3.0, seed=5))
+    source.advance(1.3, 0)
+    taken.clear()
+    ahead = source.ahead(10.0)
+    assert ahead == source.ahead(10.0)
+    assert [at for at, _ in ahead] == sorted(at for at, _ in ahead)
+    for _ in range(100):
+        source.advance(0.1, 0)
+    assert taken == [arrival for _, arrival in ahead]
+    source.set(TrafficSpec(enabled=False))
+    assert source.ahead(10.0) == ()

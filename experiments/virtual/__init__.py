@@ -1,0 +1,1 @@
+"""What would have happened: the same scheduler on a virtual clock, with fitted or entered step times."""
