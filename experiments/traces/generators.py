@@ -117,7 +117,8 @@ STYLES: Final[Mapping[str, GeneratorSpec]] = MappingProxyType(
                 ("style", "in the style of the Azure 2023 conversation trace (19,366 requests); not the trace itself"),
                 (
                     "fitted_arrivals",
-                    "gamma of shape 0.87; rate 5.53 a second, drifting from 3.2 to 8.5; CV of gaps 1.09",
+                    "gamma of shape 0.87; rate 5.53 a second, drifting from 3.2 to 8.5; CV of the gaps "
+                    "1.09 in the trace, about 1.15 here",
                 ),
                 ("independent", "prompt and output lengths are drawn apart; in the trace they may hang together"),
             ),
@@ -134,7 +135,7 @@ STYLES: Final[Mapping[str, GeneratorSpec]] = MappingProxyType(
                 (
                     "fitted_arrivals",
                     "bursts of about 192 at 8.3 a second; 45 silences over 10 s make 69 % of the hour, 52.6 s each; "
-                    "2.57 a second in all",
+                    "2.57 a second in all; CV of the gaps 13.15 in the trace, 10 to 13 here at that length",
                 ),
                 ("independent", "prompt and output lengths are drawn apart; in the trace they may hang together"),
             ),

@@ -43,7 +43,11 @@ class Source:
             self._hash.update(line)
             if len(line) > MAX_LINE_BYTES:
                 raise TraceError(self.name, f"is longer than {MAX_LINE_BYTES} bytes", line=number)
-            yield number, self._decode(line, number).rstrip("\r\n")
+            text = self._decode(line, number).removesuffix("\n").removesuffix("\r")
+            if "\r" in text:
+                # Some readers end a row here, others do not: which rows are meant cannot be told.
+                raise TraceError(self.name, "holds a carriage return that does not end the line", line=number)
+            yield number, text
 
     def text(self) -> str:
         """The whole file. Raises TraceError when it is too large or not UTF-8."""

@@ -91,7 +91,7 @@ def suggest(
     spec = ScaleSpec(max_model_len=max_model_len)
     if max_model_len is not None:
         totals = np.array([request.prompt_len + request.output_len for request in trace.requests], dtype=np.int64)
-        needed = float(np.quantile(totals, share_fits, method="higher"))
+        needed = float(np.quantile(totals, share_fits, method="inverted_cdf"))
         # Rounding a length half up adds at most half a token a side, so two halves are left free.
         factor = min(1.0, max(max_model_len - 1, 1) / needed)
         factor = math.floor(factor * 1e6) / 1e6 if factor < 1 else 1.0
