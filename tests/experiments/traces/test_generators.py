@@ -203,7 +203,7 @@ def test_every_distribution_is_read_back_from_its_text(kind: type) -> None:
         "gamma": "gamma:rate=2.0,burstiness=0.5", "drift": "drift:rate=2.0,burstiness=1.0,low=1.0,high=3.0",
         "onoff": "onoff:rate=8.3,burst=192.0,silence_s=52.6,least_s=10.0", "fixed": "fixed:tokens=7",
         "uniform": "uniform:low=1,high=2", "lognormal": "lognormal:median=9.0,sigma=0.5,low=1,high=50",
-        "bimodal": "bimodal:short=1,long=9,share=0.5,spread=0.0", 
+        "bimodal": "bimodal:short=1,long=9,share=0.5,spread=0.0",
         "capped-exponential": "capped-exponential:mean=3.0,cap=9", "quantiles": "quantiles:table=azure2023_conv.prompt",
     }  # fmt: skip
     parse = parse_arrivals if kind in ARRIVALS else parse_lengths

@@ -11,7 +11,7 @@ from experiments.traces import TraceError, read_trace
 from tests.experiments.traces.files import DATA, FILES, read, words
 
 EXPECTED = {
-    "azure_2023_conv.csv": ("azure-2023", 0, 
+    "azure_2023_conv.csv": ("azure-2023", 0,
         [(0.0, 374, 44), (4.314579, 396, 109), (4.541877, 879, 55), (4.710427, 91, 16)]),
     "azure_2023_code.csv": (
         "azure-2023", 0,
