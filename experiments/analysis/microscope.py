@@ -14,13 +14,13 @@ from experiments.record import Run
 
 MIN_POINTS: Final = 4
 MIN_BEND: Final = 0.1
-MIN_AGREEMENT: Final = 0.5
+MIN_AGREEMENT: Final = 0.8
 
 RULE: Final = (
     "knee: both axes are scaled to 0..1 over the points, the chord joins the smallest and the largest chunk, and the "
     "knee is the point farthest below it. There is none when fewer than 4 sizes were measured, when one axis does not "
     "change, when the chord does not trade one time for the other, when the farthest point is under 0.1 from the "
-    "chord, or when under half of the resamples find it at the same size"
+    "chord, or when under 80 % of the resamples find it at the same size"
 )
 """``knee`` in words: the distance to the chord of Satopaa et al., "Finding a 'Kneedle' in a Haystack", ICDCSW 2011."""
 
@@ -161,8 +161,8 @@ def _knee(points: Sequence[Point], drawn: Sequence[tuple[Floats | None, Floats |
         return Knee(None, bend, None, f"the curve bends by {bend:.2f} at most, under {MIN_BEND}")
     agreement = _agreement(drawn, index)
     if agreement is not None and agreement < MIN_AGREEMENT:
-        reason = f"{agreement:.0%} of the resamples find it at {points[index].chunk_tokens} tokens, under half"
-        return Knee(None, bend, agreement, reason)
+        where = f"at {points[index].chunk_tokens} tokens, under {MIN_AGREEMENT:.0%}"
+        return Knee(None, bend, agreement, f"{agreement:.0%} of the resamples find it {where}")
     return Knee(points[index].chunk_tokens, bend, agreement)
 
 
