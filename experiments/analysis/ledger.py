@@ -159,10 +159,7 @@ def _pairs(run: Run) -> Iterator[tuple[str, str, int, str, int]]:
     books, totals = ledger(run), run.totals
     kinds = Counter(event.kind for event in run.events)
     outcomes = Counter(row.outcome for row in run.requests)
-    by_kind: Counter[str] = Counter()
-    for step in run.steps:
-        for _, count, _ in step.scheduled:
-            by_kind["scheduled"] += count
+    real = sum(count for step in run.steps for _, count, kind in step.scheduled if kind != "padding")
     of_steps: Mapping[str, int] = {
         "prefill_tokens": books.tokens.prefill,
         "decode_tokens": books.tokens.decode,
@@ -178,7 +175,7 @@ def _pairs(run: Run) -> Iterator[tuple[str, str, int, str, int]]:
     yield (
         "tokens scheduled",
         "the rows of the steps",
-        by_kind["scheduled"],
+        real,
         "their sums",
         books.tokens.useful + books.tokens.recompute,
     )
