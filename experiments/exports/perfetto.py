@@ -36,7 +36,8 @@ def perfetto_json(run: Run) -> bytes:
             "totals": json.dumps(msgspec.to_builtins(run.totals), sort_keys=True),
         },
     }
-    return json.dumps(data, separators=(",", ":")).encode()
+    # Not as \u escapes: Perfetto shows those of a track's name as they are written.
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _events(run: Run) -> Iterator[dict[str, Any]]:
@@ -78,14 +79,15 @@ def _step(step: StepRow) -> Iterator[dict[str, Any]]:
     }
     yield _span(f"step {step.step_id}", "step", ENGINE, _STEPS_TRACK, step.start_s, step.end_s, args)
     counters: dict[str, dict[str, int]] = {
-        "KV blocks used": {"blocks": step.used_blocks},
-        "KV slots filled": {"slots": step.filled},
-        "KV slots reserved": {"slots": step.reserved},
-        "KV slots internal waste": {"slots": step.internal},
-        "KV slots external waste": {"slots": step.external},
-        "running": {"requests": step.num_running},
-        "waiting": {"requests": step.num_waiting},
-        "tokens in step": {"tokens": step.num_tokens},
+        "KV blocks": {"used": step.used_blocks},
+        "KV slots": {
+            "filled": step.filled,
+            "reserved": step.reserved,
+            "internal": step.internal,
+            "external": step.external,
+        },
+        "requests": {"running": step.num_running, "waiting": step.num_waiting},
+        "tokens": {"in step": step.num_tokens},
     }
     for name, values in counters.items():
         yield {"ph": "C", "name": name, "pid": ENGINE, "tid": 0, "ts": _us(step.start_s), "args": values}
