@@ -9,18 +9,19 @@ from typing import Final
 import numpy as np
 
 from experiments.analysis.bootstrap import LEVEL, RESAMPLES, Interval, Method, draw_sample, interval, make_plan
-from experiments.analysis.samples import Floats, Sample, Table, table
+from experiments.analysis.samples import Floats, Ints, Sample, Table, table
 from experiments.record import Run
 
 MIN_POINTS: Final = 4
 MIN_BEND: Final = 0.1
-MIN_AGREEMENT: Final = 0.8
+SPREAD: Final = (0.05, 0.95)
 
 RULE: Final = (
     "knee: both axes are scaled to 0..1 over the points, the chord joins the smallest and the largest chunk, and the "
     "knee is the point farthest below it. There is none when fewer than 4 sizes were measured, when one axis does not "
     "change, when the chord does not trade one time for the other, when the farthest point is under 0.1 from the "
-    "chord, or when under 80 % of the resamples find it at the same size"
+    "chord, or when the middle 90 % of the resamples find it over more than a third of the sizes (two are always "
+    "allowed)"
 )
 """``knee`` in words: the distance to the chord of Satopaa et al., "Finding a 'Kneedle' in a Haystack", ICDCSW 2011."""
 
@@ -47,13 +48,14 @@ class Point:
 class Knee:
     """chunk_tokens: where the knee is, None = no knee. why_none: the reason, "" where there is one.
 
-    bend: largest distance below the chord, in the scaled square; agreement: share of the resamples that find the knee
-    at that size, None without resamples.
+    bend: largest distance below the chord, in the scaled square. low_tokens, high_tokens: sizes between which the
+    middle 90 % of the resamples find the knee, None without resamples.
     """
 
     chunk_tokens: int | None
     bend: float
-    agreement: float | None
+    low_tokens: int | None = None
+    high_tokens: int | None = None
     why_none: str = ""
 
 
@@ -154,25 +156,29 @@ def _knee(points: Sequence[Point], drawn: Sequence[tuple[Floats | None, Floats |
     y = np.array([np.nan if point.others_itl_p99_s is None else point.others_itl_p99_s for point in points])
     below, why = distance_below_chord(x, y)
     if why:
-        return Knee(None, 0.0, None, why)
+        return Knee(None, 0.0, why_none=why)
     index = int(np.argmax(below))
     bend = float(below[index])
     if bend < MIN_BEND:
-        return Knee(None, bend, None, f"the curve bends by {bend:.2f} at most, under {MIN_BEND}")
-    agreement = _agreement(drawn, index)
-    if agreement is not None and agreement < MIN_AGREEMENT:
-        where = f"at {points[index].chunk_tokens} tokens, under {MIN_AGREEMENT:.0%}"
-        return Knee(None, bend, agreement, f"{agreement:.0%} of the resamples find it {where}")
-    return Knee(points[index].chunk_tokens, bend, agreement)
+        return Knee(None, bend, why_none=f"the curve bends by {bend:.2f} at most, under {MIN_BEND}")
+    found = _found_at(drawn)
+    if not len(found):
+        return Knee(points[index].chunk_tokens, bend)
+    first, last = (int(np.quantile(found, part, method="nearest")) for part in SPREAD)
+    low, high = points[first].chunk_tokens, points[last].chunk_tokens
+    if last - first + 1 > max(2, len(points) // 3):
+        return Knee(None, bend, low, high, f"the resamples find it anywhere from {low} to {high} tokens")
+    return Knee(points[index].chunk_tokens, bend, low, high)
 
 
-def _agreement(drawn: Sequence[tuple[Floats | None, Floats | None]], index: int) -> float | None:
+def _found_at(drawn: Sequence[tuple[Floats | None, Floats | None]]) -> Ints:
+    """Index of the point that each resample has farthest below its chord; those without a chord are left out."""
     pairs = [(x, y) for x, y in drawn if x is not None and y is not None]
     if len(pairs) < len(drawn):
-        return None
+        return np.empty(0, dtype=np.int64)
     xs, ys = np.stack([x for x, _ in pairs]), np.stack([y for _, y in pairs])
     found = [distance_below_chord(xs[:, k], ys[:, k]) for k in range(xs.shape[1])]
-    return float(np.mean([not why and int(np.argmax(below)) == index for below, why in found]))
+    return np.array([int(np.argmax(below)) for below, why in found if not why], dtype=np.int64)
 
 
 def distance_below_chord(x: Floats, y: Floats) -> tuple[Floats, str]:

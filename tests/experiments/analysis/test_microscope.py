@@ -41,7 +41,7 @@ def bent(index: int) -> tuple[float, float]:
 def test_the_knee_of_a_bent_curve_is_where_it_bends():
     made = microscope(runs(bent), resamples=200)
     assert made.knee.chunk_tokens == 64
-    assert made.knee.agreement == 1.0
+    assert (made.knee.low_tokens, made.knee.high_tokens) == (64, 64)
     assert made.knee.why_none == ""
     assert [point.chunk_tokens for point in made.points] == list(SIZES)
     assert made.long_tokens == 500
@@ -90,9 +90,17 @@ def test_a_knee_that_the_resamples_do_not_agree_on_is_none(seed: int):
     found = microscope(made, resamples=200).knee
     assert found.chunk_tokens is None
     assert found.bend > 0.1
-    assert found.agreement is not None
-    assert found.agreement < 0.8
-    assert "of the resamples" in found.why_none
+    assert found.low_tokens is not None
+    assert found.high_tokens is not None
+    assert f"from {found.low_tokens} to {found.high_tokens} tokens" in found.why_none
+
+
+def test_two_neighbours_that_share_the_knee_are_both_said():
+    u, v = (1.0, 0.7, 0.15, 0.1, 0.05, 0.0), (0.0, 0.05, 0.1, 0.15, 0.7, 1.0)
+    made = [at(16 << i, 5 + 4 * u[i], 0.5 + 0.4 * v[i], seed=1) for i in range(6)]
+    found = microscope(made, resamples=200).knee
+    assert found.chunk_tokens in (64, 128)
+    assert (found.low_tokens, found.high_tokens) == (64, 128)
 
 
 def test_distances_to_the_chord_by_hand_whatever_the_units():
