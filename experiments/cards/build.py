@@ -31,20 +31,17 @@ def build_card(
     experiment broke off: the card then says what is missing. The headline stands only when every condition is known
     and no lint that stops holds.
     """
-    arms = (_arm("baseline", runs_a), _arm("candidate", runs_b))
+    arms = (arm_of("baseline", runs_a), arm_of("candidate", runs_b))
     complete = all(arm.runs for arm in arms)
     found = compared(arms[0].runs, arms[1].runs, facts, slo, resamples) if complete else Findings(facts, slo)
-    case = Case(arms[0], arms[1], {figure.name: figure for figure in found.figures}, facts)
+    case = case_of(arms, found)
     weak = lints(case) if complete else ()
-    sections = sections_of(arms, found)
-    withheld = reasons(sections, weak)
-    claimed = case.figures.get(facts.headline)
-    if complete and (claimed is None or claimed.change_low is None):
-        withheld = (*withheld, say(N_("{metric} has no value that could be compared"), metric=facts.headline))
+    sections = sections_of(comparison_section(arms, facts), arms, found)
+    withheld = (*reasons(sections, weak), *without_value(case))
     return Card(
         kind="ab",
         title=facts.title,
-        headline=None if withheld else _headline(case),
+        headline=None if withheld else headline(case),
         withheld=withheld,
         lints=weak,
         figures=found.figures,
@@ -55,15 +52,29 @@ def build_card(
     )
 
 
-def _arm(label: str, runs: Sequence[Run]) -> Arm:
+def arm_of(label: str, runs: Sequence[Run]) -> Arm:
+    """The repeats in order, under the label that the runs have; ``label`` where there are none."""
     ordered = tuple(sorted(runs, key=lambda run: run.repeat))
     return Arm(ordered[0].label if ordered else label, ordered)
 
 
-def sections_of(arms: tuple[Arm, ...], found: Findings) -> tuple[Section, ...]:
-    """Every condition, by kind."""
+def case_of(arms: tuple[Arm, ...], found: Findings) -> Case:
+    """What lints and headline look at."""
+    return Case(arms, {figure.name: figure for figure in found.figures}, found.facts)
+
+
+def without_value(case: Case) -> tuple[Said, ...]:
+    """Why the metric of the claim cannot be claimed, where all arms ran and it has no change with an interval."""
+    claimed = case.figures.get(case.facts.headline)
+    if not all(arm.runs for arm in case.arms) or (claimed is not None and claimed.change_low is not None):
+        return ()
+    return (say(N_("{metric} has no value that could be compared"), metric=case.facts.headline),)
+
+
+def sections_of(comparison: Section, arms: tuple[Arm, ...], found: Findings) -> tuple[Section, ...]:
+    """Every condition, by kind; ``comparison`` says what is compared."""
     return (
-        comparison_section(arms, found.facts),
+        comparison,
         machine_section(arms),
         memory_section(arms),
         workload_section(arms),
@@ -106,7 +117,7 @@ CLAIMS: Final = {
 """Verdict -> headline."""
 
 
-def _headline(case: Case) -> Said:
+def headline(case: Case) -> Said:
     """The change with its interval, and what got worse by it."""
     figure = case.figures[case.facts.headline]
     main = say(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from experiments.cards.arms import Arm
+from experiments.cards.arms import Arm, all_runs
 from experiments.cards.card import Figure
 from experiments.cards.facts import Facts
 from experiments.record import Run
@@ -13,19 +13,23 @@ from experiments.record import Run
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Two arms that both have runs, and the figures by name."""
+    """Arms that all have runs, the baseline first, the one that is claimed last; figures by name; what was said."""
 
-    baseline: Arm
-    candidate: Arm
+    arms: tuple[Arm, ...]
     figures: Mapping[str, Figure]
     facts: Facts
 
     @property
-    def arms(self) -> tuple[Arm, Arm]:
-        """Baseline first."""
-        return self.baseline, self.candidate
+    def baseline(self) -> Arm:
+        """What is compared against."""
+        return self.arms[0]
+
+    @property
+    def candidate(self) -> Arm:
+        """What the claim is about."""
+        return self.arms[-1]
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Of both arms."""
-        return (*self.baseline.runs, *self.candidate.runs)
+        """Of every arm."""
+        return all_runs(self.arms)

@@ -17,24 +17,28 @@ SIMULATED: Final = "simulated"
 
 
 def comparison_section(arms: tuple[Arm, ...], facts: Facts) -> Section:
-    """Baseline, whether it was tuned, the other arms, and what differs."""
-    baseline, *others = arms
-    rows = [_policy("baseline", say(N_("Baseline")), baseline), _tuned(facts)]
-    if len(others) == 1:
-        rows += [_policy("candidate", say(N_("Compared with it")), others[0]), _differs(baseline, others[0])]
-    else:
-        rows += [_policy(f"arm {arm.label}", say(N_("Arm {label}"), label=arm.label), arm) for arm in others]
-    return Section("comparison", say(N_("What is compared")), tuple(rows))
+    """Baseline, whether it was tuned, the other arm, and what differs. arms: two."""
+    baseline, candidate = arms
+    rows = (
+        policy_row("baseline", say(N_("Baseline")), baseline),
+        tuned_row(facts),
+        policy_row("candidate", say(N_("Compared with it")), candidate),
+        differs_row(baseline, candidate),
+    )
+    return Section("comparison", say(N_("What is compared")), rows)
 
 
-def _policy(key: str, label: Said, arm: Arm) -> Row:
+def policy_row(key: str, label: Said, arm: Arm) -> Row:
+    """The policy of an arm, the same in all its runs."""
+
     def show(line: str) -> Said:
         return say("{label}: {policy}", label=arm.label, policy=line)
 
     return agreed(key, label, arm.runs, lambda run: differing_from_default(run.policy), show)
 
 
-def _tuned(facts: Facts) -> Row:
+def tuned_row(facts: Facts) -> Row:
+    """Whether the baseline was tuned, and how."""
     label = say(N_("Was the baseline tuned"))
     if facts.tuned is None:
         return Row("tuned", label, None, say(N_("nobody said whether the baseline was tuned")))
@@ -46,7 +50,8 @@ def _tuned(facts: Facts) -> Row:
     return Row("tuned", label, answer)
 
 
-def _differs(baseline: Arm, candidate: Arm) -> Row:
+def differs_row(baseline: Arm, candidate: Arm) -> Row:
+    """The policy fields that differ, by decision."""
     label = say(N_("What differs"))
     if not baseline.runs or not candidate.runs:
         return Row("differs", label, None, say(N_("there is no run of {label}"), label=_empty(baseline, candidate)))

@@ -40,10 +40,13 @@ def _seen(char: str) -> str:
 
 
 def inline(text: str) -> str:
-    """For a paragraph, a list item or a table cell: no mark-up, no HTML, no link, no new line."""
-    shown = visible(text, limit=0).strip()
-    escaped = MARKS.sub(lambda found: f"\\{found[0]}", shown)
-    return STARTS.sub(lambda found: f"{found[0]}\\" if found[0][0].isdigit() else f"\\{found[0]}", escaped)
+    """For a table cell, or within a line: no mark-up, no HTML, no link, no new line."""
+    return MARKS.sub(lambda found: f"\\{found[0]}", visible(text, limit=0).strip())
+
+
+def item(text: str) -> str:
+    """As ``inline``, for the start of a paragraph or list item: begins no list, heading or quotation either."""
+    return STARTS.sub(lambda found: f"{found[0]}\\" if found[0][0].isdigit() else f"\\{found[0]}", inline(text))
 
 
 def block(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from experiments.analysis.comparison import Difference, compare
+from experiments.analysis.comparison import Comparison, Difference, compare
 from experiments.analysis.metrics import METRICS, Metric, Value, measure
 from experiments.analysis.samples import Slo
 from experiments.cards.card import Figure, Level
@@ -36,8 +36,13 @@ def measured_names(measured: Sequence[Mapping[str, Value]], slo: Slo | None) -> 
 
 def compared(runs_a: Sequence[Run], runs_b: Sequence[Run], facts: Facts, slo: Slo | None, resamples: int) -> Findings:
     """Every metric that was measured, with its change from ``runs_a`` to ``runs_b``. Neither may be empty."""
+    return findings_of(compare(runs_a, runs_b, slo, resamples=resamples), runs_a, runs_b, facts)
+
+
+def findings_of(comparison: Comparison, runs_a: Sequence[Run], runs_b: Sequence[Run], facts: Facts) -> Findings:
+    """``comparison`` of these runs as figures of a card, with the least and largest repeat of each arm."""
+    slo = comparison.slo
     a, b = [measure(run, slo) for run in runs_a], [measure(run, slo) for run in runs_b]
-    comparison = compare(runs_a, runs_b, slo, resamples=resamples)
     names = measured_names([*a, *b], slo)
     figures = (
         _figure(

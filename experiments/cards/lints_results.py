@@ -80,7 +80,7 @@ def not_saturated(case: Case) -> Said | None:
     if any(arm.state() != "no" for arm in case.arms):
         return None
     return say(
-        N_("Both arms kept up with the arrivals: the throughput is what was offered, not what the policies can do.")
+        N_("Every arm kept up with the arrivals: the throughput is what was offered, not what the policies can do.")
     )
 
 
@@ -101,7 +101,7 @@ def no_difference(case: Case) -> Said | None:
     figure = case.figures.get(case.facts.headline)
     if figure is None or figure.change_low is None or figure.change_high is None:
         return None
-    if not figure.change_low <= 0 <= figure.change_high:
+    if figure.verdict != "unclear" and not figure.change_low <= 0 <= figure.change_high:
         return None
     return say(
         N_("The interval of {metric} holds no difference: {low} to {high}."),
@@ -131,10 +131,10 @@ def warm_cache(case: Case) -> Said | None:
 
 def one_after_the_other(case: Case) -> Said | None:
     """ABBA and ABAB are near; all of one arm first confounds the policy with whatever drifts."""
-    places = [[run.position for run in arm.runs] for arm in case.arms]
+    places = [[run.position for run in arm.runs] for arm in (case.baseline, case.candidate)]
     if min(len(place) for place in places) < 2:
         return None
-    (a, b) = places
+    a, b = places
     if max(a) >= min(b) and max(b) >= min(a):
         return None
     return say(

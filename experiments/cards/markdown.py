@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from experiments.cards.card import Card
-from experiments.cards.escape import block, inline
+from experiments.cards.escape import block, inline, item
 from experiments.cards.plain import PlainCard, plain_card
 from experiments.i18n import N_, catalogue
 
@@ -35,7 +35,7 @@ _T = Callable[[str], str]
 
 
 def _list(texts: Sequence[str]) -> list[str]:
-    return [*(f"- {inline(text)}" for text in texts), ""]
+    return [*(f"- {item(text)}" for text in texts), ""]
 
 
 def _headline(plain: PlainCard, t: _T) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _figures(plain: PlainCard, t: _T) -> Iterator[str]:
     )
     yield from (t(note), "")
     for formula, source, names in _formulas(plain):
-        yield f"- {inline(names)}: {inline(formula)} ({inline(source)})"
+        yield f"- {item(names)}: {inline(formula)} ({inline(source)})"
     yield ""
 
 

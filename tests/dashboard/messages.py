@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from experiments.analysis import microscope
+from experiments.analysis.factorial import FACTORS, NOTHING_TO_OVERCOMMIT
 from experiments.analysis.metrics import METRICS
 from scheduler import PRESET_NOTES
 
@@ -27,5 +29,6 @@ def messages(package: Path = DASHBOARD) -> dict[str, str]:
 def said_by_constants(package: Path) -> dict[str, str]:
     """Messages that packages below hold as data, without knowing of translation."""
     if package == EXPERIMENTS:
-        return {metric.formula: "metrics" for metric in METRICS.values()}
+        names = {factor.name: "factorial" for factor in FACTORS} | {NOTHING_TO_OVERCOMMIT: "factorial"}
+        return names | {metric.formula: "metrics" for metric in METRICS.values()} | {microscope.RULE: "microscope"}
     return {note.description: "presets" for note in PRESET_NOTES.values()}

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from experiments.cards.encode import CardError, from_json, to_json
-from experiments.cards.escape import block, inline, visible
+from experiments.cards.escape import block, inline, item, visible
 from experiments.cards.markdown import to_markdown
 from experiments.cards.plain import plain_card
 from experiments.cards.said import Said, say
@@ -55,7 +55,8 @@ def text_of(markdown: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_escaped_text_is_shown_as_it_is_and_does_nothing(text):
-    assert text_of(inline(text)) == text
+    assert text_of(item(text)) == text
+    assert text_of(f"so {inline(text)}") == f"so {text}"
 
 
 @pytest.mark.parametrize("text", HOSTILE)
