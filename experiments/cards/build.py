@@ -23,15 +23,21 @@ from experiments.record import Run
 
 
 def build_card(
-    runs_a: Sequence[Run], runs_b: Sequence[Run], facts: Facts, slo: Slo | None = None, *, resamples: int = RESAMPLES
+    runs_a: Sequence[Run],
+    runs_b: Sequence[Run],
+    facts: Facts,
+    slo: Slo | None = None,
+    *,
+    labels: tuple[str, str] = ("baseline", "candidate"),
+    resamples: int = RESAMPLES,
 ) -> Card:
     """The card of baseline ``runs_a`` against ``runs_b``, one Run a repeat, in any order.
 
-    resamples: draws of the bootstrap. The same runs give the same card. Either arm may be empty, as where an
-    experiment broke off: the card then says what is missing. The headline stands only when every condition is known
-    and no lint that stops holds.
+    labels: of arms without a run. resamples: draws of the bootstrap. The same runs give the same card. Either arm may
+    be empty, as where an experiment broke off: the card then says what is missing. The headline stands only when every
+    condition is known and no lint that stops holds.
     """
-    arms = (arm_of("baseline", runs_a), arm_of("candidate", runs_b))
+    arms = (arm_of(labels[0], runs_a), arm_of(labels[1], runs_b))
     complete = all(arm.runs for arm in arms)
     found = compared(arms[0].runs, arms[1].runs, facts, slo, resamples) if complete else Findings(facts, slo)
     case = case_of(arms, found)

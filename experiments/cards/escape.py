@@ -18,7 +18,7 @@ BLANK_LETTERS: Final = "\u115f\u1160\u3164\uffa0"
 MARKS: Final = re.compile(
     r"[\\`*\[\]<~|$&]"  # code, emphasis, links, HTML, tables, formulas, entities
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # emphasis; within a word an underscore is none
-    r"|:(?=//|\w)"  # links without brackets, and GitHub's :names:
+    r"|:(?=//|[\w+-]+:)"  # links without brackets, and GitHub's :names:
     r"|(?<=\bwww)\."
 )
 STARTS: Final = re.compile(r"^([-+=>#]|\d+(?=[.)](?:\s|$)))")

@@ -15,13 +15,14 @@ class Facts:
 
     title: of the card. tuned: whether the baseline was tuned, None = nobody said; tuning: how, or why not, one line
     ("max_num_seqs of 4, 8, 16 and 32 tried, best taken"). headline: name of the metric of the claim, one of
-    ``experiments.analysis.metrics.METRICS``.
+    ``experiments.analysis.metrics.METRICS``. planned: runs that the experiment is to make, 0 = what is there is all.
     """
 
     title: str
     tuned: bool | None = None
     tuning: str = ""
     headline: str = "output_tokens_per_s"
+    planned: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def procedure_section(arms: tuple[Arm, ...], found: Findings) -> Section:
         (
             agreed("warm_up", say(N_("Before the clock")), runs, lambda run: run.conditions.warm_up, Said),
             _order(arms),
-            _repeats(arms),
+            _repeats(arms, found.facts.planned),
             _spread(arms, found),
             _seeds(arms),
             _overhead(runs),
@@ -42,11 +42,16 @@ def _order(arms: tuple[Arm, ...]) -> Row:
     return Row("order", label, plain(" ".join(run.label for run in runs)))
 
 
-def _repeats(arms: tuple[Arm, ...]) -> Row:
+def _repeats(arms: tuple[Arm, ...], planned: int) -> Row:
     label = say(N_("Repeats"))
     empty = ", ".join(arm.label for arm in arms if not arm.runs)
     if empty:
         return Row("repeats", label, None, say(N_("there is no run of {label}"), label=empty))
+    made = len(all_runs(arms))
+    if made < planned:
+        return Row(
+            "repeats", label, None, say(N_("{made} of {planned} planned runs are there"), made=made, planned=planned)
+        )
     return Row("repeats", label, plain(", ".join(f"{arm.label} {len(arm.runs)}" for arm in arms)))
 
 

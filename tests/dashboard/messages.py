@@ -8,6 +8,7 @@ from pathlib import Path
 from experiments.analysis import microscope
 from experiments.analysis.factorial import FACTORS, NOTHING_TO_OVERCOMMIT
 from experiments.analysis.metrics import METRICS
+from experiments.runs.conditions import MEASURED_WHERE
 from scheduler import PRESET_NOTES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,5 +31,10 @@ def said_by_constants(package: Path) -> dict[str, str]:
     """Messages that packages below hold as data, without knowing of translation."""
     if package == EXPERIMENTS:
         names = {factor.name: "factorial" for factor in FACTORS} | {NOTHING_TO_OVERCOMMIT: "factorial"}
-        return names | {metric.formula: "metrics" for metric in METRICS.values()} | {microscope.RULE: "microscope"}
+        return (
+            names
+            | {metric.formula: "metrics" for metric in METRICS.values()}
+            | {microscope.RULE: "microscope"}
+            | {MEASURED_WHERE: "conditions"}
+        )
     return {note.description: "presets" for note in PRESET_NOTES.values()}
