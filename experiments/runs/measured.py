@@ -34,6 +34,9 @@ REHEARSED: Final = 200
 Say = Callable[[str], None]
 """Told one line for people."""
 
+Tell = Callable[[float, int], None]
+"""Told (seconds since the run began, requests ended), before each step."""
+
 
 class CancelledError(Exception):
     """Somebody asked to stop. What is finished is kept."""
@@ -107,7 +110,7 @@ def _make_missing(
         bench = Bench.load(spec, trace, manifest, folder, arms.values(), command, say)
         try:
             for planned in missing:
-                left = tuple(one for one in missing if one not in done)
+                left = [one for one in missing if one not in done]
                 progress.write(
                     state="running",
                     eta_s=seconds_left(done, left),
@@ -115,22 +118,39 @@ def _make_missing(
                     repeat=planned.repeat,
                     requests_done=0,
                 )
-                run = bench.measure(arms[planned.label], planned, progress, stop)
+                run = bench.measure(arms[planned.label], planned, stop, _teller(progress, done, left))
                 folder.save(planned, run)
                 done[planned] = Brief(run.label, run.wall_s)
-                progress.write(done=len(done), label="", requests_done=0)
-                say(_line(run, len(done), len(manifest.runs)))
+                eta_s = seconds_left(done, left[1:])
+                progress.write(done=len(done), eta_s=eta_s, label="", requests_done=0)
+                say(_line(run, len(done), len(manifest.runs), eta_s))
         finally:
             bench.runner.close()
     progress.write(state="done", eta_s=0.0, label="", message="")
 
 
-def _line(run: Run, done: int, total: int) -> str:
+def _teller(progress: ProgressFile, done: dict[PlannedRun, Brief], left: Sequence[PlannedRun]) -> Tell:
+    """Writes how far a run is, at most once in ``EVERY_S``."""
+    last = 0.0
+
+    def tell(now_s: float, ended: int) -> None:
+        nonlocal last
+        if now_s - last >= EVERY_S:
+            last = now_s
+            eta_s = seconds_left(done, left, now_s, ended / progress.now.requests_total)
+            progress.write(requests_done=ended, eta_s=eta_s)
+
+    return tell
+
+
+def _line(run: Run, done: int, total: int, eta_s: float | None) -> str:
     tokens = sum(row.num_output_tokens for row in run.requests)
     stopped = f"; {run.stopped}" if run.stopped else ""
+    left = f"; about {eta_s / 60:.0f} min left" if eta_s and eta_s >= 60 else ""
     return (
         f"[{done}/{total}] {run.label}, repeat {run.repeat}: {run.wall_s:.1f} s, "
-        f"{tokens / run.wall_s if run.wall_s else 0.0:.1f} output tokens/s, {run.totals.preemptions} evictions{stopped}"
+        f"{tokens / run.wall_s if run.wall_s else 0.0:.1f} output tokens/s, {run.totals.preemptions} evictions"
+        f"{stopped}{left}"
     )
 
 
@@ -176,7 +196,7 @@ class Bench:
         requests = requests_of(trace, vocab_size=runner.vocab_size, seed=spec.seed)
         return cls(runner, trace, requests, spec.seed, model_hash(config.model, spec.seed), command)
 
-    def measure(self, arm: ArmPlan, planned: PlannedRun, progress: ProgressFile, stop: StopWish) -> Run:
+    def measure(self, arm: ArmPlan, planned: PlannedRun, stop: StopWish, tell: Tell) -> Run:
         """One run from an empty pool and an empty prefix cache. Raises CancelledError when stopped on the way."""
         conditions = conditions_of(
             self.runner.info,
@@ -185,13 +205,9 @@ class Bench:
             warm_up=self._warm_up(arm),
             command=self.command,
         )
-        last_told = 0.0
 
         def watch(now_s: float, ended: int) -> str:
-            nonlocal last_told
-            if now_s - last_told >= EVERY_S:
-                last_told = now_s
-                progress.write(requests_done=ended)
+            tell(now_s, ended)
             return "cancelled" if stop.wanted() else ""
 
         gc.collect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,13 +17,16 @@ from experiments.runs.lock import is_locked
 EVERY_S: Final = 1.0
 """Seconds between two looks at the file ``cancel`` and two writes of ``progress.json`` during a run."""
 
+LEAST_SHARE: Final = 0.1
+"""Requests that must have ended in the very first run before anybody guesses how long the rest takes."""
+
 State = Literal["loading", "running", "done", "cancelled", "failed", "interrupted"]
 
 
 class Progress(msgspec.Struct, frozen=True):
     """state: "interrupted" = its process is gone and said nothing. message: why it failed or stopped, else "".
 
-    done, total: runs. eta_s: seconds that the missing runs will take, from the runs made so far; None = no run yet.
+    done, total: runs. eta_s: seconds that the missing runs will take, from the runs made so far; None = not known yet.
     label, repeat: of the run under way, "" and 0 between runs; requests_done of requests_total have ended in it.
     updated_at: seconds since 1970. pid: of the process that works.
     """
@@ -57,16 +60,29 @@ def ask_to_cancel(folder: Path) -> None:
     (folder / CANCEL_FILE).touch()
 
 
-def seconds_left(done: Mapping[PlannedRun, Brief], missing: tuple[PlannedRun, ...]) -> float | None:
-    """From the runs of the same arm where there are any, else from all; None before the first."""
-    if not done:
-        return None
+def seconds_left(
+    done: Mapping[PlannedRun, Brief],
+    missing: Sequence[PlannedRun],
+    elapsed_s: float = 0.0,
+    ended_share: float = 0.0,
+) -> float | None:
+    """Seconds for the missing runs, of which the first has been under way for ``elapsed_s``.
+
+    An arm's next run takes as long as its earlier ones did on average, one without any as long as all did. In the very
+    first run it is guessed from the share of its requests that have ended (0..1); None while that is under a tenth.
+    """
     by_label: dict[str, list[float]] = {}
     for brief in done.values():
         by_label.setdefault(brief.label, []).append(brief.wall_s)
     means = {label: sum(walls) / len(walls) for label, walls in by_label.items()}
-    overall = sum(brief.wall_s for brief in done.values()) / len(done)
-    return sum(means.get(planned.label, overall) for planned in missing)
+    if done:
+        overall = sum(brief.wall_s for brief in done.values()) / len(done)
+    elif ended_share >= LEAST_SHARE:
+        overall = elapsed_s / ended_share
+    else:
+        return None
+    expected = [means.get(planned.label, overall) for planned in missing]
+    return sum(expected) - min(elapsed_s, *expected[:1]) if expected else 0.0
 
 
 class ProgressFile:

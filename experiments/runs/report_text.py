@@ -109,12 +109,13 @@ def _comparison(found: dict[str, Any], everything: bool) -> str:
                 number(each["a"]),
                 number(each["b"]),
                 _percent(each["ratio"]),
-                _interval(each["ratio_interval"]),
+                number(each["difference"]),
+                _ends(each["difference_interval"]),
                 each["verdict"],
                 f"{each['count_a']}/{each['count_b']}",
             ]
         )
-    head = ["metric", a, b, "change", "95 % interval", f"{b} is", "samples"]
+    head = ["metric", a, b, "change", "difference", "its 95 % interval", f"{b} is", "samples"]
     worse = [name for name, each in found["differences"].items() if each["verdict"] == "worse"]
     text = f"{b} against {a} (bootstrap over {found['method']}):\n" + table(head, rows)
     return text + f"\nWhat got worse: {', '.join(worse) or 'nothing that these runs can show'}"
@@ -168,10 +169,6 @@ def _ends(found: dict[str, Any] | None) -> str:
 
 def _percent(ratio: float | None) -> str:
     return "-" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
-
-
-def _interval(found: dict[str, Any] | None) -> str:
-    return "-" if found is None else f"{_percent(found['low'])} .. {_percent(found['high'])}"
 
 
 def _ledger(lines: Sequence[dict[str, Any]], comparison: dict[str, Any]) -> str:

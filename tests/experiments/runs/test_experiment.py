@@ -17,9 +17,10 @@ import pytest
 from experiments.__main__ import main
 from experiments.record import Run
 from experiments.runs import measured
-from experiments.runs.folder import ExperimentFolder, load_manifest, load_runs
+from experiments.runs.arms import order_of_runs
+from experiments.runs.folder import Brief, ExperimentFolder, load_manifest, load_runs
 from experiments.runs.measured import CancelledError, StopWish, run_experiment
-from experiments.runs.progress import ask_to_cancel, read_progress
+from experiments.runs.progress import ask_to_cancel, read_progress, seconds_left
 from experiments.runs.spec import Spec, SpecError, parse_spec
 from experiments.runs.workload import trace_of
 from experiments.traces import read_trace
@@ -176,6 +177,18 @@ def test_same_spec_and_seed_give_the_same_schedule_where_arrivals_are_determined
     for first, second in ((0, 3), (1, 2)):
         one, other = (msgspec.json.encode([step.scheduled for step in runs[place].steps]) for place in (first, second))
         assert one == other, runs[first].label
+
+
+def test_the_time_left_is_that_of_the_arms_earlier_runs_less_what_the_current_one_took():
+    order = order_of_runs(["a", "b"], 2)
+    first = {order[0]: Brief("a", 10.0)}
+    assert seconds_left({}, order, 5.0, 0.05) is None
+    assert seconds_left({}, order, 5.0, 0.25) == 4 * 20.0 - 5.0
+    assert seconds_left(first, order[1:]) == 30.0
+    both = first | {order[1]: Brief("b", 30.0)}
+    assert seconds_left(both, order[2:], 12.0) == (30.0 + 10.0) - 12.0
+    assert seconds_left(both, order[2:], 99.0) == 10.0
+    assert seconds_left(both, ()) == 0.0
 
 
 def test_cancel_by_file_keeps_what_is_finished_and_the_next_start_makes_the_rest(tmp_path: Path, monkeypatch):
