@@ -16,7 +16,7 @@ from experiments.cards.facts import Facts, Findings
 from experiments.cards.figures import compared
 from experiments.cards.limits import not_supported
 from experiments.cards.lints import lints
-from experiments.cards.said import Said, number, percent, plain, say
+from experiments.cards.said import Said, number, plain, say
 from experiments.i18n import N_
 from experiments.record import Run
 
@@ -101,12 +101,14 @@ def _headline(scope: Microscope, arms: tuple[Arm, ...]) -> Said:
         words = N_("{ends}; no knee: {why}; {how}, {n} runs of {requests} requests each.")
         return say(words, ends=ends, why=_why(scope.knee, scope.points), how=how, n=runs, requests=requests)
     words = N_(
-        "{ends}; the knee is at {knee} tokens, with {ttft} and {itl} s; {how}, {n} runs of {requests} requests each."
+        "{ends}; the knee is at {knee} tokens{within}, with {ttft} and {itl} s; {how}, {n} runs of {requests} requests "
+        "each."
     )
     return say(
         words,
         ends=ends,
         knee=knee.chunk_tokens,
+        within=_within(scope.knee),
         ttft=_value(knee.long_ttft_s),
         itl=_value(knee.others_itl_p99_s),
         how=how,
@@ -115,12 +117,20 @@ def _headline(scope: Microscope, arms: tuple[Arm, ...]) -> Said:
     )
 
 
+def _within(knee: Knee) -> Said:
+    """Where the resamples find the knee; nothing where there are none."""
+    if knee.low_tokens is None or knee.high_tokens is None:
+        return plain("")
+    return say(N_(" (resamples: {low} to {high})"), low=knee.low_tokens, high=knee.high_tokens)
+
+
 def _why(knee: Knee, points: Sequence[Point]) -> Said:
     """``Knee.why_none`` in words that the catalogue knows."""
     if len(points) < MIN_POINTS:
         return say(N_("{n} chunk sizes are fewer than {least}"), n=len(points), least=MIN_POINTS)
-    if knee.agreement is not None:
-        return say(N_("only {share} of the resamples find it at the same size"), share=percent(knee.agreement)[1:])
+    if knee.low_tokens is not None and knee.high_tokens is not None:
+        words = N_("the resamples find it anywhere from {low} to {high} tokens")
+        return say(words, low=knee.low_tokens, high=knee.high_tokens)
     if knee.bend > 0:
         return say(N_("the curve bends by {bend} of its width at most"), bend=knee.bend)
     return say(N_("over these sizes neither time is traded for the other"))

@@ -136,7 +136,10 @@ def test_the_headline_of_a_chunk_microscope_is_the_knee():
     words = card.headline.told()
     # first token = due + wait + gap: 2 + 16/2000 and 0.45 + 128/2000; the knee 0.6 + 32/2000
     assert "goes from 2.008 to 0.514 s, the p99 of the others' ITL from 0.008 to 0.064 s" in words
-    assert "the knee is at 32 tokens, with 0.616 and 0.016 s; measured, 2 runs of 120 requests each." in words
+    assert (
+        "the knee is at 32 tokens (resamples: 32 to 32), with 0.616 and 0.016 s; measured, 2 runs of 120 requests each."
+        in words
+    )
     assert [row[2].told() for row in table_of(card, "chunk").cells] == ["40"] * 4
     assert {"several_knobs", "few_for_p99"}.isdisjoint(lint.key for lint in card.lints)
     assert from_json(to_json(card)) == card
