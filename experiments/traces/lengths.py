@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -134,7 +135,7 @@ class Quantiles(TextForm):
     def draw(self, stream: Stream) -> int:
         """One length in tokens, >= 1."""
         share, table = stream.uniform(), QUANTILES[self.table]
-        above = next(index for index, level in enumerate(LEVELS) if share <= level)
+        above = bisect_left(LEVELS, share)
         low, high = LEVELS[above - 1], LEVELS[above]
         return _round(table[above - 1] + (table[above] - table[above - 1]) * (share - low) / (high - low))
 

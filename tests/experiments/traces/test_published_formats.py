@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -109,22 +110,18 @@ def test_texts_need_a_tokenizer() -> None:
         read_trace(DATA / "sharegpt.json")
 
 
-REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
+LONGER = {
+    "azure_llm_2023_code_sample.csv": (600, 261.635999),
+    "azure_llm_2023_conv_sample.csv": (600, 148.18913),
+    "mooncake_conversation_sample.jsonl": (300, 102.0),
+}
+"""File -> rows, and seconds to the last arrival, of the beginnings of published traces."""
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the longer samples of real traces are not here")
-def test_the_longer_samples_of_real_traces_are_read_whole() -> None:
-    lines = {
-        "azure_llm_2023_code_sample.csv": 600,
-        "azure_llm_2023_conv_sample.csv": 600,
-        "mooncake_conversation_sample.jsonl": 300,
-    }
-    ends = {
-        "azure_llm_2023_code_sample.csv": 261.635999,
-        "azure_llm_2023_conv_sample.csv": 148.18913,
-        "mooncake_conversation_sample.jsonl": 102.0,
-    }
-    for name, count in lines.items():
-        trace = read(REAL / name)
-        assert len(trace.requests) == count
-        assert trace.requests[-1].arrival_s == pytest.approx(ends[name], abs=1e-9)
+@pytest.mark.skipif("BATCHSCOPE_TRACES" not in os.environ, reason="BATCHSCOPE_TRACES names no folder of longer samples")
+@pytest.mark.parametrize("name", LONGER)
+def test_longer_samples_of_published_traces_are_read_whole(name: str) -> None:
+    trace = read(Path(os.environ["BATCHSCOPE_TRACES"]) / name)
+    count, last = LONGER[name]
+    assert len(trace.requests) == count
+    assert trace.requests[-1].arrival_s == pytest.approx(last, abs=1e-9)
