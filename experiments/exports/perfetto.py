@@ -44,7 +44,8 @@ def _events(run: Run) -> Iterator[dict[str, Any]]:
     yield _named("process_name", ENGINE, 0, f"engine: {run.label} on {run.trace_name} ({run.conditions.kind})")
     yield _named("thread_name", ENGINE, _STEPS_TRACK, "steps")
     yield _named("process_name", REQUESTS, 0, "requests")
-    yield {"ph": "M", "name": "process_sort_index", "pid": REQUESTS, "tid": 0, "args": {"sort_index": 1}}
+    for process in (ENGINE, REQUESTS):
+        yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
     for step in run.steps:
         yield from _step(step)
     for event in run.events:

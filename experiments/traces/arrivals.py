@@ -166,11 +166,12 @@ class OnOff(TextForm):
         times: list[float] = []
         now = 0.0
         while len(times) < count:
-            for _ in range(1 + int(self.burst * stream.exponential())):
+            size = 1 + int(self.burst * stream.exponential())
+            for _ in range(min(size, count - len(times))):
                 now += stream.exponential() / self.rate
                 times.append(now)
             now += self.least_s + (self.silence_s - self.least_s) * stream.exponential()
-        return times[:count]
+        return times
 
     def notes(self) -> tuple[tuple[str, str], ...]:
         """What a reader must know about how these are made."""
