@@ -34,8 +34,8 @@ MIN_REPEATS: Final = 5
 WINDOWS: Final = 60
 RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
-_CELLS: Final = 4_000_000
-"""Numbers held at once while samples are weighted."""
+_BUCKETS: Final = 256
+"""Parts into which sorted samples are cut to find percentiles of resamples."""
 
 Method = Literal["repeats", "requests"]
 
@@ -231,30 +231,38 @@ def _weighted_mean(sample: Sample, request_weights: Ints) -> Floats:
 
 
 def _weighted_cuts(sample: Sample, request_weights: Ints, cuts: Floats) -> Floats:
+    """Sorted values are counted by buckets in one matrix product; only the bucket of a percentile is looked through."""
     order = np.argsort(sample.values, kind="stable")
     values, owner = sample.values[order], sample.owner[order]
-    found: Floats = np.full((len(cuts), len(request_weights)), np.nan)
-    rows = max(1, _CELLS // len(values))
-    for start in range(0, len(request_weights), rows):
-        chunk = request_weights[start : start + rows]
-        counts = np.cumsum(chunk[:, owner], axis=1)
-        totals = counts[:, -1]
-        places = np.maximum(totals - 1, 0)[None, :] * cuts[:, None]
-        below, above = (values[_first_above(counts, edge(places))] for edge in (np.floor, np.ceil))
-        found[:, start : start + rows] = np.where(totals > 0, below + (above - below) * (places % 1), np.nan)
+    resamples, requests = request_weights.shape
+    width = math.ceil(len(values) / _BUCKETS)
+    buckets = math.ceil(len(values) / width)
+    cells = owner * buckets + np.arange(len(values)) // width
+    held = np.bincount(cells, minlength=requests * buckets).reshape(requests, buckets)
+    counts = np.cumsum(request_weights.astype(np.float64) @ held, axis=1)
+    totals = counts[:, -1]
+    found: Floats = np.full((len(cuts), resamples), np.nan)
+    for index, cut in enumerate(cuts):
+        places = np.maximum(totals - 1, 0) * cut
+        below, above = (
+            _value_at(values, owner, request_weights, counts, edge(places), width) for edge in (np.floor, np.ceil)
+        )
+        found[index] = np.where(totals > 0, below + (above - below) * (places % 1), np.nan)
     return found
 
 
-def _first_above(counts: Ints, places: Floats) -> Ints:
-    """In each row of rising ``counts`` the first column above the row's place; one search over all rows.
-
-    counts: (rows, values); places: (quantiles, rows) -> (quantiles, rows).
-    """
-    rows, columns = counts.shape
-    lift = np.arange(rows) * (counts.max() + 1)
-    found = np.searchsorted((counts + lift[:, None]).ravel(), places + lift, side="right")
-    inside: Ints = np.clip(found - np.arange(rows) * columns, 0, columns - 1)
-    return inside
+def _value_at(values: Floats, owner: Ints, request_weights: Ints, counts: Floats, places: Floats, width: int) -> Floats:
+    """In each resample the value at a place of the repeated values. counts: up to and with each bucket, (resamples,
+    buckets); places: whole numbers from 0, (resamples,)."""
+    rows = np.arange(len(places))
+    bucket = np.minimum((counts <= places[:, None]).sum(axis=1), counts.shape[1] - 1)
+    before = np.where(bucket > 0, counts[rows, bucket - 1], 0.0)
+    inside = bucket[:, None] * width + np.arange(width)
+    real = np.minimum(inside, len(values) - 1)
+    weights = np.where(inside == real, request_weights[rows[:, None], owner[real]], 0)
+    passed = before[:, None] + np.cumsum(weights, axis=1) > places[:, None]
+    picked: Floats = values[real[rows, passed.argmax(axis=1)]]
+    return picked
 
 
 def interval(plan: Plan, drawn: Floats, arms: int = 2) -> Interval | None:

@@ -212,7 +212,7 @@ class Line:
     waste: bool
 
 
-WASTE: Final = frozenset({"recompute", "padding", "idle_slots", "reserved", "internal", "external", "swap", "idle"})
+WASTE: Final = frozenset({"recompute", "padding", "idle_slots", "reserved", "internal", "external", "swap"})
 UNITS: Final[Mapping[str, str]] = {"tokens": "tokens", "seconds": "s", "memory": "token-slot-seconds"}
 
 

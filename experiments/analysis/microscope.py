@@ -48,12 +48,14 @@ class Point:
 class Knee:
     """chunk_tokens: where the knee is, None = no knee. why_none: the reason, "" where there is one.
 
-    bend: largest distance below the chord, in the scaled square. low_tokens, high_tokens: sizes between which the
-    middle 90 % of the resamples find the knee, None without resamples.
+    bend: largest distance below the chord, in the scaled square. agreement: share of the resamples that have their
+    farthest point at that same size; low_tokens, high_tokens: sizes between which the middle 90 % of them have it. None
+    without resamples.
     """
 
     chunk_tokens: int | None
     bend: float
+    agreement: float | None = None
     low_tokens: int | None = None
     high_tokens: int | None = None
     why_none: str = ""
@@ -165,10 +167,10 @@ def _knee(points: Sequence[Point], drawn: Sequence[tuple[Floats | None, Floats |
     if not len(found):
         return Knee(points[index].chunk_tokens, bend)
     first, last = (int(np.quantile(found, part, method="nearest")) for part in SPREAD)
-    low, high = points[first].chunk_tokens, points[last].chunk_tokens
+    low, high, agreement = points[first].chunk_tokens, points[last].chunk_tokens, float(np.mean(found == index))
     if last - first + 1 > max(2, len(points) // 3):
-        return Knee(None, bend, low, high, f"the resamples find it anywhere from {low} to {high} tokens")
-    return Knee(points[index].chunk_tokens, bend, low, high)
+        return Knee(None, bend, agreement, low, high, f"the resamples find it anywhere from {low} to {high} tokens")
+    return Knee(points[index].chunk_tokens, bend, agreement, low, high)
 
 
 def _found_at(drawn: Sequence[tuple[Floats | None, Floats | None]]) -> Ints:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.analysis.factorial import arms
 from experiments.analysis.ledger import Seconds, Tokens, before_and_after, disagreements, ledger
@@ -137,5 +139,23 @@ def test_before_and_after_are_means_over_the_runs_and_say_what_is_waste():
     assert lines["tokens", "recompute"].after > lines["tokens", "recompute"].before == 0
     assert not lines["tokens", "prefill"].waste
     assert lines["memory", "external"].waste
+    assert not lines["seconds", "idle"].waste
     with pytest.raises(ValueError, match="after 0"):
         before_and_after([none], [])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(1, 18), st.integers(1, 14)), min_size=1, max_size=14),
+    st.sampled_from([arm.policy for arm in arms(SchedulerPolicy(max_num_seqs=3, max_num_batched_tokens=6), 32)]),
+    st.integers(8, 20),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_books_of_any_schedule_balance(rows: list[tuple[int, int, int]], policy: SchedulerPolicy, blocks: int):
+    requests = [WorkloadRequest(f"r{i:02}", *each) for i, each in enumerate(sorted(rows))]
+    made = simulated(policy, requests, num_blocks=blocks, block_size=4, max_model_len=32)
+    books = ledger(made)
+    assert disagreements(made) == ()
+    assert sum(astuple(books.seconds)) == pytest.approx(made.wall_s)
+    assert books.memory.owned == sum(step.used_blocks * 4 for step in made.steps)
+    assert min(astuple(books.memory)) >= 0
+    assert books.tokens.useful == sum(each.prompt_len + each.output_len - 1 for each in requests)

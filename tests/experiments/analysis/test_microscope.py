@@ -41,7 +41,7 @@ def bent(index: int) -> tuple[float, float]:
 def test_the_knee_of_a_bent_curve_is_where_it_bends():
     made = microscope(runs(bent), resamples=200)
     assert made.knee.chunk_tokens == 64
-    assert (made.knee.low_tokens, made.knee.high_tokens) == (64, 64)
+    assert (made.knee.low_tokens, made.knee.high_tokens, made.knee.agreement) == (64, 64, 1.0)
     assert made.knee.why_none == ""
     assert [point.chunk_tokens for point in made.points] == list(SIZES)
     assert made.long_tokens == 500
