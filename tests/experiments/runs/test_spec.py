@@ -10,6 +10,7 @@ from experiments.runs.arms import arms_of, order_of_runs
 from experiments.runs.spec import SpecError, parse_spec, read_spec
 from experiments.runs.workload import check_fits, trace_of
 from tests.experiments.runs.fakes import trace_of as rows
+from tests.test_import_arrows import HEAVY, reachable
 
 SPECS = sorted((Path(__file__).resolve().parents[3] / "experiments" / "specs").glob("*.toml"))
 
@@ -154,3 +155,10 @@ def test_the_specs_that_come_along_can_be_run(path: Path):
     assert len(arms_of(spec)) >= 2
     assert spec.name
     assert spec.claim.tuned is not None
+
+
+@pytest.mark.parametrize("module", ["folder", "progress", "spec_text", "report", "workload", "driver"])
+def test_what_a_page_reads_experiments_with_loads_no_model_library(module: str):
+    seen = reachable(f"experiments.runs.{module}")
+    heavy = {name: seen[name] for name in seen if name.partition(".")[0] in HEAVY}
+    assert not heavy, f"experiments.runs.{module} loads {heavy}"
