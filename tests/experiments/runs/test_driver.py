@@ -9,9 +9,9 @@ import pytest
 
 from experiments.record import encode_run
 from experiments.runs.clock import VirtualClock, WallClock
-from experiments.runs.driver import PoolShape, fresh_scheduler, requests_of
+from experiments.runs.driver import About, PoolShape, drive, fresh_scheduler, requests_of
 from scheduler import PRESETS, SchedulerPolicy
-from tests.experiments.runs.fakes import POOL, OneSecond, trace_of, virtual_run
+from tests.experiments.runs.fakes import CONDITIONS, POOL, OneSecond, trace_of, virtual_run
 
 CONTINUOUS = SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=16)
 
@@ -42,6 +42,22 @@ def test_a_wall_clock_really_waits_and_can_be_interrupted():
     clock = WallClock(lambda: next(asked))
     clock.wait_until(3600.0)
     assert clock.now() < 60
+
+
+def test_the_drivers_own_share_is_what_is_neither_the_engines_nor_waiting():
+    """Three steps of 1 s in two bursts, a wait of 7 s between, and 0.25 s of the driver's own before each of the four
+    times it looks: 1 s of 11 s."""
+    clock = VirtualClock()
+
+    def slow_watch(now: float, ended: int) -> str:
+        clock.advance(0.25)
+        return ""
+
+    trace = trace_of((0.0, 4, 2), (9.75, 4, 1))
+    about = About(replace(CONDITIONS, kind="measured"))
+    run = drive(OneSecond(clock), fresh_scheduler(CONTINUOUS, POOL, clock), trace, clock, about, watch=slow_watch)
+    assert [(step.start_s, step.end_s) for step in run.steps] == [(0.25, 1.25), (1.5, 2.5), (10.0, 11.0)]
+    assert run.conditions.overhead_share == pytest.approx(1 / 11)
 
 
 def test_a_static_batch_of_unequal_outputs_by_hand():
