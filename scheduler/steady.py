@@ -176,6 +176,47 @@ class DecodeRun:
         self._columns = []
         self._num_settled = self._planned
 
+    @property
+    def num_planned(self) -> int:
+        """Steps of the run so far, one in flight included."""
+        return self._planned
+
+    def num_sure(self) -> int:
+        """Steps from here on that are decodes like the last, whatever is asked: nobody reaches its length, every row
+        that fills its block finds another, and nobody who waits is let in.
+
+        The last follows from the answer of the queue in the first step. While a run lasts rows, budget and slots stay
+        the same and free blocks only become fewer, by as many as the promises to rows do: who did not fit, does not.
+        """
+        if not self._planned or self._planned != len(self._columns) + self._num_settled:
+            return 0
+        steps, free = self._ends_at - self._planned, self._usable_blocks - self._num_used_blocks
+        rows, size = len(self._rows), self._life.pool.block_size
+        return max(0, steps if (steps // size + 1) * rows <= free else min(steps, (free // rows - 1) * size))
+
+    def skip(self, num_steps: int, now: float) -> None:
+        """Take so many steps at once, at most ``num_sure``; each row gets its last token again in each of them.
+
+        For those who count steps instead of computing them: the state afterwards is that of taking them one by one.
+        now: end of the last.
+        """
+        self.settle()
+        end = self._planned + num_steps
+        while (index := min(self._full_at, default=end)) < end:
+            self._grow(self._full_at[index], index)
+        for seq, token in zip(self._rows, self._fed, strict=True):
+            seq.token_ids += (token,) * num_steps
+            seq.num_tokens += num_steps
+            seq.num_output_tokens += num_steps
+            seq.num_computed_tokens += num_steps
+            seq.last_token_time = now
+        books, num_tokens = self._life.books, num_steps * len(self._rows)
+        books.steps += num_steps
+        books.decode_tokens += num_tokens
+        books.output_tokens += num_tokens
+        self._planned = self._num_settled = end
+        self._last_token_time = now
+
     def _queue_waits(self, full: list[int], now: float) -> bool:
         """Whether there is a block for each row at ``full`` and nobody who waits can be let in beside them.
 

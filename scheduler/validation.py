@@ -46,6 +46,8 @@ def _token_problems(name: str, tokens: Any, vocab_size: int | None) -> Iterator[
         yield f"{name} is {_short(tokens)}, expected a tuple of token ids"
         return
     limit = math.inf if vocab_size is None else vocab_size
+    if not tokens or (set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) < limit):
+        return  # nearly always: a tenth of the time of looking at each
     expected = "a whole number >= 0" if vocab_size is None else f"a whole number from 0 to {vocab_size - 1}"
     for position, token in enumerate(tokens):
         if not _is_int(token) or not 0 <= token < limit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -35,17 +35,7 @@ class GeneratorSpec:
 
 def generate(spec: GeneratorSpec) -> Trace:
     """The trace of a spec; ids r0, r1, ... in order of arrival. Raises TraceError naming the field."""
-    if not 1 <= spec.num_requests <= MAX_REQUESTS:
-        raise TraceError(spec.name, f"is {spec.num_requests}, expected 1 to {MAX_REQUESTS}", field="num_requests")
-    _check_seed(spec.name, spec.seed)
-    for part in (spec.arrivals, spec.prompt, spec.output):
-        checked(part, spec.name)
-    times = _times(spec.arrivals, spec.num_requests, spec.seed, _ARRIVALS_LANE, spec.name)
-    prompts, outputs = Stream(spec.seed, _PROMPT_LANE), Stream(spec.seed, _OUTPUT_LANE)
-    requests = tuple(
-        TraceRequest(f"r{index}", at, spec.prompt.draw(prompts), spec.output.draw(outputs))
-        for index, at in enumerate(times)
-    )
+    requests = tuple(stream(spec))
     parameters = (
         ("num_requests", str(spec.num_requests)),
         ("seed", str(spec.seed)),
@@ -57,6 +47,21 @@ def generate(spec: GeneratorSpec) -> Trace:
         *spec.notes,
     )
     return Trace(spec.name, requests, TraceOrigin("generated", "made from a seed", parameters=parameters))
+
+
+def stream(spec: GeneratorSpec) -> Iterator[TraceRequest]:
+    """The requests of ``generate`` one by one, for those who do not keep them. Raises TraceError naming the field."""
+    if not 1 <= spec.num_requests <= MAX_REQUESTS:
+        raise TraceError(spec.name, f"is {spec.num_requests}, expected 1 to {MAX_REQUESTS}", field="num_requests")
+    _check_seed(spec.name, spec.seed)
+    for part in (spec.arrivals, spec.prompt, spec.output):
+        checked(part, spec.name)
+    times = _times(spec.arrivals, spec.num_requests, spec.seed, _ARRIVALS_LANE, spec.name)
+    prompts, outputs = Stream(spec.seed, _PROMPT_LANE), Stream(spec.seed, _OUTPUT_LANE)
+    return (
+        TraceRequest(f"r{index}", at, spec.prompt.draw(prompts), spec.output.draw(outputs))
+        for index, at in enumerate(times)
+    )
 
 
 def retime(trace: Trace, arrivals: Arrivals, seed: int) -> Trace:

@@ -45,20 +45,19 @@ def decode_work(rows: int, context: int) -> StepWork:
 
 def work_of_step(step: ScheduleStep) -> StepWork:
     """The work of a planned step. A recompute row that ends with a new token counts as recompute whole."""
-    counts = {"prefill": 0, "decode": 0, "recompute": 0}
-    context = pairs = 0
-    for request_id, tokens in step.num_scheduled_tokens.items():
-        kind = step.kinds[request_id]
-        end = step.positions_start[request_id] + tokens
-        counts[kind] += tokens
-        context += end
-        if kind != "decode":
-            pairs += pairs_of(tokens, end)
+    tokens, kinds, starts = step.num_scheduled_tokens, step.kinds, step.positions_start
+    counts = {"prefill": 0, "recompute": 0}
+    pairs = 0
+    chunks = [(name, kind) for name, kind in kinds.items() if kind != "decode" and kind != "padding"]
+    for name, kind in chunks:
+        counts[kind] += tokens[name]
+        pairs += pairs_of(tokens[name], starts[name] + tokens[name])
     return StepWork(
         **counts,
+        decode=len(tokens) - len(chunks),
         padding=sum(step.num_padding_tokens.values()),
-        context=context,
-        rows=len(step.num_scheduled_tokens),
+        context=sum([starts[name] for name in tokens]) + sum(tokens.values()),
+        rows=len(tokens),
         pairs=pairs,
         moved_blocks=sum(len(move.host_block_ids) for move in (*step.swapped_out, *step.swapped_in)),
     )
