@@ -22,6 +22,9 @@ from experiments.record import Run
 HEADLINES: Final = ("output_tokens_per_s", "ttft_p50_s", "ttft_p99_s", "itl_p99_s", "goodput_rps")
 """Metrics whose gain is shared out unless others are asked for."""
 
+ROUNDING: Final = 1e-12
+"""Of the largest value: sums of twelve floats and their weights are no further off."""
+
 VALID_LABELS: Final = tuple(label for label in LABELS if largest_valid(label) == label)
 """The 12 arms that need runs."""
 
@@ -142,7 +145,8 @@ def _attribution(
     def part(members: tuple[str, ...], change: Fraction, kind: str) -> Part:
         between = None
         if resampled is not None:
-            between = interval(plan, weights[kind, members] @ resampled, arms=len(VALID_LABELS))
+            drawn_change = _without_rounding(weights[kind, members] @ resampled, resampled)
+            between = interval(plan, drawn_change, arms=len(VALID_LABELS))
         return Part(members, change, between, verdict(metric, between))
 
     return Attribution(
@@ -153,6 +157,12 @@ def _attribution(
         tuple(part((key,), share, "share") for key, share in shapley(means).items()),
         tuple(part(members, effect, "effect") for members, effect in effects(means).items()),
     )
+
+
+def _without_rounding(changes: Floats, values: Floats) -> Floats:
+    """changes: sums of ``values`` times weights that add up to 0. What is left of equal values is rounding, and must
+    not make an interval that excludes 0."""
+    return np.where(np.abs(changes) <= ROUNDING * np.abs(values).max(initial=0.0), 0.0, changes)
 
 
 def _exact_mean(values: Sequence[Value]) -> Fraction:

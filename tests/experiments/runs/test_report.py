@@ -80,6 +80,9 @@ def test_a_factorial_report_shares_the_gain_out(reports):
     found = report["attribution"]["attributions"]["output_tokens_per_s"]
     assert sum(share["change"] for share in found["shares"]) == pytest.approx(found["gain"]["change"])
     assert "share of iteration" in render(report)
+    # Every step of these runs takes one second, so no decision can have changed a gap between tokens.
+    equal = report["attribution"]["attributions"]["itl_p99_s"]
+    assert {part["verdict"] for part in (equal["gain"], *equal["shares"], *equal["effects"])} == {"unclear"}
 
 
 def test_a_chunk_report_has_a_point_for_each_size(reports):
