@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from experiments.cards.card import FORM, Card
+from experiments.cards.plain import plain_card
 
 
 class CardError(ValueError):
@@ -20,6 +21,7 @@ def from_json(data: bytes) -> Card:
     """The card that ``to_json`` wrote. Raises CardError."""
     try:
         card = msgspec.json.decode(data, type=Card)
+        plain_card(card)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CardError(f"not a card: {error}") from error
     if card.form != FORM:

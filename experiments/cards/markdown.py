@@ -62,7 +62,8 @@ def _figures(plain: PlainCard, t: _T) -> Iterator[str]:
     rows = [(f.name, f.unit, *f.levels, f.change, f.verdict, f.samples) for f in plain.figures]
     yield from _table(columns, rows)
     note = N_(
-        "Mean of the repeats (least – largest). Samples: those of the run that has fewest, an arm each. Formulas:"
+        "Mean of the repeats (least – largest). Samples: those of the run that has fewest, an arm each. Each metric is "
+        "judged alone: of 20 without any difference about one is called better or worse by chance. Formulas:"
     )
     yield from (t(note), "")
     for formula, source, names in _formulas(plain):

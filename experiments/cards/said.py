@@ -45,7 +45,9 @@ def plain(text: str) -> Said:
 
 def number(value: float) -> str:
     """A figure as people read it: thousands set apart, four significant digits below 1,000."""
-    if isinstance(value, int) or abs(value) >= 1000:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -183,3 +185,33 @@ def test_a_card_reads_back_as_it_was_written():
     made = card()
     assert from_json(to_json(made)) == made
     assert isinstance(from_json(to_json(made)).not_supported[0], Said)
+
+
+def mutated(value: object, chance: random.Random) -> object:
+    """The same JSON with one part in thirty replaced by something else."""
+    if chance.random() < 0.03:
+        return chance.choice([None, -1, 10**30, 1e308, "", "{n}", "\u202e|`<b>", [], {}, True, {"message": "{a}"}])
+    if isinstance(value, dict):
+        return {key: mutated(part, chance) for key, part in value.items() if chance.random() > 0.003}
+    return [mutated(part, chance) for part in value] if isinstance(value, list) else value
+
+
+def test_a_changed_file_is_refused_or_reads_as_a_card():
+    good = json.loads(to_json(card()))
+    chance, read = random.Random(5), 0
+    for _ in range(150):
+        picked = {key: mutated(part, chance) if chance.random() < 0.1 else part for key, part in good.items()}
+        try:
+            made = from_json(json.dumps(picked).encode("utf-8", "surrogatepass"))
+        except CardError:
+            continue
+        read += 1
+        assert "\u202e" not in to_markdown(made, chance.choice(["en", "ko"]))
+    assert 10 < read < 150
+
+
+def test_sentences_nested_without_end_are_refused():
+    part = '{"message": "{a}", "values": {"a": '
+    deep = part * 400 + '"x"' + "}}" * 400
+    with pytest.raises(CardError):
+        from_json(to_json(card()).replace(b'"not_supported": [', f'"not_supported": [{deep},'.encode()))

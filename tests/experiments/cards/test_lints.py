@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,13 @@ def test_a_lint_fires_with_its_numbers(case):
 
 def test_every_lint_has_a_case_that_fires():
     assert {case.key for case in FIRING} == {check.key for check in CHECKS}
+
+
+def test_every_lint_is_in_the_document():
+    text = (Path(__file__).resolve().parents[3] / "docs" / "claims.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ((?:`\w+`(?:, )?)+)(?: \*(stops)\*)? \|", text, re.MULTILINE))
+    written = {key: bool(stops) for keys, stops in rows.items() for key in re.findall(r"\w+", keys)}
+    assert written == {check.key: check.stops for check in CHECKS}
 
 
 def test_an_honest_comparison_has_no_lint():
