@@ -29,7 +29,7 @@ def not_supported(arms: tuple[Arm, ...], found: Findings) -> tuple[Said, ...]:
     return (
         *_machine(conditions),
         *_lengths(runs[0].requests),
-        *_load(runs[0]),
+        *_load(runs),
         *_memory(runs),
         *_cache(runs),
         *_measures(runs, found.figures, found.slo),
@@ -68,7 +68,8 @@ def _lengths(requests: tuple[RequestRow, ...]) -> Iterator[Said]:
     )
 
 
-def _load(run: Run) -> Iterator[Said]:
+def _load(runs: tuple[Run, ...]) -> Iterator[Said]:
+    run = max(runs, key=lambda run: run.wall_s)
     rate = offered_rate(run.requests)
     if rate is None:
         yield say(N_("Requests that arrive over time: here all {n} came at once."), n=len(run.requests))

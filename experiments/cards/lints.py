@@ -39,6 +39,7 @@ CHECKS: Final = (
     _Check("rejected", False, work.rejected),
     _Check("warm_cache", False, results.warm_cache),
     _Check("much_overhead", False, results.much_overhead),
+    _Check("busy_machine", False, results.busy_machine),
     _Check("simulated", False, results.simulated),
 )
 """Key, whether it keeps the headline back, and the check, in the order of a card."""

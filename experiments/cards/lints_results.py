@@ -9,6 +9,7 @@ from experiments.cards.case import Case
 from experiments.cards.knobs import by_decision, decisions, differing
 from experiments.cards.said import Said, percent, say
 from experiments.i18n import N_
+from experiments.record import Conditions
 
 MIN_FOR_P99: Final = 100
 """Requests below which fewer than one lies above the 99th percentile."""
@@ -150,6 +151,28 @@ def much_overhead(case: Case) -> Said | None:
     if largest <= MUCH_OVERHEAD:
         return None
     return say(N_("Driver and recorder took up to {share} of the wall time."), share=percent(largest)[1:])
+
+
+def busy_machine(case: Case) -> Said | None:
+    """The load noted before a run has the runs before it in it, which ``threads`` allows for."""
+    loads = [(load_of(run.conditions), run) for run in case.runs]
+    most, run = max(((load, run) for load, run in loads if load is not None), default=(0.0, None), key=lambda x: x[0])
+    cores = run.conditions.machine.get("cores") if run else None
+    if run is None or not isinstance(cores, int) or most <= run.conditions.threads + cores / 2:
+        return None
+    return say(
+        N_("Other programs ran meanwhile: a load of {load} on {cores} cores before {run}."),
+        load=most,
+        cores=cores,
+        run=run_name(run),
+    )
+
+
+def load_of(conditions: Conditions) -> float | None:
+    """The load of the last minute before the run; None where it was not noted."""
+    load = conditions.machine.get("load")
+    first = load[0] if isinstance(load, list | tuple) and load else load
+    return float(first) if isinstance(first, int | float) else None
 
 
 def simulated(case: Case) -> Said | None:

@@ -73,6 +73,7 @@ def counted_with_inputs(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     return tuple(replace(run, totals=replace(run.totals, output_tokens=n)) for run, n in zip(runs, both, strict=True))
 
 
+LOADED = {"processor": "hand made", "cores": 2, "load": [3.1, 0.5, 0.5]}
 TWO = replace(CONTINUOUS, allocation="buddy")
 TWO_OF_ONE = replace(STATIC, preemption_victim="most_blocks", preemption_requeue="back")
 
@@ -139,6 +140,9 @@ FIRING = (
         "static 2, continuous 2",
     )),
     Fires("much_overhead", lambda: card(b=under(candidate(), overhead_share=0.08)), ("up to 8.0 % of the wall time",)),
+    Fires("busy_machine", lambda: card(
+        under(baseline(), machine=LOADED), under(candidate(), machine=LOADED)
+    ), ("a load of 3.1 on 2 cores before static/0",)),
     Fires("paced", lambda: card(b=candidate(policy=replace(CONTINUOUS, step_delay_ms=50.0))), (
         "continuous/0, continuous/1 paused",
     ), stops=True),
@@ -190,6 +194,11 @@ def test_goodput_and_throughput_that_rise_together_are_no_lint():
 
 def test_one_hundred_requests_are_enough_for_a_p99():
     assert "few_for_p99" not in found(card(baseline(requests(100)), candidate(requests(100))))
+
+
+def test_the_load_that_the_run_before_left_is_no_other_program():
+    own = {**LOADED, "load": [3.0, 2.0, 2.0]}
+    assert "busy_machine" not in found(card(under(baseline(), machine=own), under(candidate(), machine=own)))
 
 
 def test_alternating_arms_are_in_order():
