@@ -6,7 +6,6 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 COMMANDS = {
     "run": ("experiments.runs.command", "run the experiment of a spec, or go on with one"),
@@ -22,15 +21,13 @@ imported only when asked for, so that none waits for the libraries of another.""
 
 def main(argv: Sequence[str]) -> int:
     """Dispatch to a subcommand; 2 = there is no such command."""
-    root = Path(__file__).resolve().parents[1]
-    known = {name: entry for name, entry in COMMANDS.items() if (root / f"{entry[0].replace('.', '/')}.py").is_file()}
-    if argv and argv[0] in known:
-        module_name, help_text = known[argv[0]]
+    if argv and argv[0] in COMMANDS:
+        module_name, help_text = COMMANDS[argv[0]]
         module = importlib.import_module(module_name)
         parser = argparse.ArgumentParser(prog=f"python -m experiments {argv[0]}", description=help_text)
         module.add_arguments(parser)
         return int(module.main(parser.parse_args(argv[1:])))
-    lines = [f"  {name:<8}{help_text}" for name, (_, help_text) in known.items()]
+    lines = [f"  {name:<8}{help_text}" for name, (_, help_text) in COMMANDS.items()]
     print("usage: python -m experiments COMMAND ...\n\n" + "\n".join(lines), file=sys.stderr)
     return 0 if list(argv[:1]) in (["-h"], ["--help"]) else 2
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from experiments.__main__ import main
+from experiments.__main__ import COMMANDS, main
 from experiments.record import Run
 from experiments.runs import measured
 from experiments.runs.arms import order_of_runs
@@ -302,3 +302,11 @@ def test_bad_input_on_the_command_line_is_answered_with_2(tmp_path: Path, capsys
     assert "no.toml" in capsys.readouterr().err
     assert main(["nothing"]) == 2
     assert main(["--help"]) == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_tells_its_arguments(name: str, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"python -m experiments {name}" in capsys.readouterr().out
