@@ -62,12 +62,15 @@ def future_of(
     """The future of step ``at_step`` of the newest run in ``history``: what came since, and what the traffic brings.
 
     The traffic's generator is copied, not used, so that the real run gets the same arrivals. Output lengths are the
-    true ones where the request has ended by now. horizon_s: seconds of engine time from now on.
+    true ones where the request has ended by now. horizon_s: seconds of engine time from now on. Raises ValueError for
+    a step that is not in the history.
     """
     views = client.requests()
     lengths = _Lengths(views, seed)
     run = _same_run(history)
-    before = next(snapshot for snapshot in run if snapshot.step.step_id == at_step)
+    before = next((snapshot for snapshot in run if snapshot.step.step_id == at_step), None)
+    if before is None:
+        raise ValueError(f"at_step is {at_step}, which is not among the {len(run)} steps of the history")
     known = {*before.step.running.request_id, *before.step.waiting.request_id}
     since = [snapshot for snapshot in run if snapshot.step.step_id > at_step]
     seen = _seen_since(since, known)
