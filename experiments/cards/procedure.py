@@ -14,6 +14,9 @@ from experiments.cards.said import Said, number, percent, plain, say
 from experiments.i18n import N_
 from experiments.record import Run
 
+SIMULATED_TEXTS: Final = (N_("none needed"), N_("end of the virtual step that samples the token"))
+"""Warm-up and point of delivery as simulated runs name them, so that the catalogue has them."""
+
 
 def procedure_section(arms: tuple[Arm, ...], found: Findings) -> Section:
     """Warm-up, order, repeats and their spread, seeds, own overhead, command."""

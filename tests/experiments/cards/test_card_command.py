@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from experiments.cards import command
+from experiments.cards import command, from_folder
 from experiments.cards.encode import from_json
 from experiments.cards.from_folder import card_of
 from experiments.record import Run
@@ -37,6 +38,12 @@ tuned = false
 tuning = "defaults"
 headline = "ttft_p50_s"
 """
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For speed; the number of draws is not what these tests are about."""
+    monkeypatch.setattr(from_folder, "build_card", partial(from_folder.build_card, resamples=20))
 
 
 def filled(path: Path, runs: Sequence[Run], spec: str = SPEC) -> Path:

@@ -18,6 +18,8 @@ from experiments.cards.plain import plain_card
 from experiments.cards.said import Said, say
 from tests.experiments.cards.hand import FACTS, baseline, candidate, card, under
 
+GOOD = to_json(card())
+
 READER = MarkdownIt("gfm-like", {"linkify": False})
 """GitHub's dialect, HTML on: what would act there acts here."""
 
@@ -171,9 +173,9 @@ def test_a_value_cannot_ask_the_message_for_anything_but_itself():
         (b"[]", "not a card"),
         (b"\xff\xfe", "not a card"),
         (b'{"kind": "ab"}', "title"),
-        (to_json(card()).replace(b"batchscope-card/1", b"batchscope-card/9"), "form"),
-        (to_json(card()).replace(b'"withheld": []', b'"withheld": [{"message": "x"}]'), "withheld"),
-        (to_json(card()).replace(b'"count": 120', b'"count": "many"', 1), "count"),
+        (GOOD.replace(b"batchscope-card/1", b"batchscope-card/9"), "form"),
+        (GOOD.replace(b'"withheld": []', b'"withheld": [{"message": "x"}]'), "withheld"),
+        (GOOD.replace(b'"count": 120', b'"count": "many"', 1), "count"),
     ],
 )
 def test_a_file_that_is_no_card_is_refused_with_the_field(data, names):
@@ -197,9 +199,9 @@ def mutated(value: object, chance: random.Random) -> object:
 
 
 def test_a_changed_file_is_refused_or_reads_as_a_card():
-    good = json.loads(to_json(card()))
+    good = json.loads(GOOD)
     chance, read = random.Random(5), 0
-    for _ in range(150):
+    for _ in range(60):
         picked = {key: mutated(part, chance) if chance.random() < 0.1 else part for key, part in good.items()}
         try:
             made = from_json(json.dumps(picked).encode("utf-8", "surrogatepass"))
@@ -207,11 +209,11 @@ def test_a_changed_file_is_refused_or_reads_as_a_card():
             continue
         read += 1
         assert "\u202e" not in to_markdown(made, chance.choice(["en", "ko"]))
-    assert 10 < read < 150
+    assert 5 < read < 60
 
 
 def test_sentences_nested_without_end_are_refused():
     part = '{"message": "{a}", "values": {"a": '
     deep = part * 400 + '"x"' + "}}" * 400
     with pytest.raises(CardError):
-        from_json(to_json(card()).replace(b'"not_supported": [', f'"not_supported": [{deep},'.encode()))
+        from_json(GOOD.replace(b'"not_supported": [', f'"not_supported": [{deep},'.encode()))
