@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import engine
 from dashboard.elements import guarded
 from dashboard.i18n import N_, Translate, translator
-from dashboard.live import tick
+from dashboard.live import pictures, places, words
 from dashboard.room import Outcome, Room, RoomState
 from dashboard.views import room as views
 from dashboard.views.markup import plain
@@ -38,7 +38,9 @@ def audience(language: str, theme_name: str) -> None:
     state = room.state
     guarded(lambda: st.html(views.board(state, t)), "board")
     guarded(lambda: question(room, state, me, t), "question")
-    tick(language, theme_name, has_controls=False)
+    parts = places(has_controls=False)
+    pictures(language, theme_name, parts, has_controls=False)
+    words(language, theme_name, parts, has_controls=False)
 
 
 def question(room: Room, state: RoomState, me: str, t: Translate) -> None:

@@ -75,7 +75,8 @@ def build(
     blocks = block_squares.aggregate(block_squares.block_cells(step, names), geometry.blocks_per_cell)
     data = {
         "time": {
-            "frame": lanes.frame_table(facts, x0, x1, num_lanes, last_x + 1),
+            "frame": lanes.frame_table(facts, x0, x1, num_lanes),
+            "now": lanes.now_table(last_x + 1),
             "runs": lanes.runs_table(runs),
             "points": lanes.points_table(facts, x0),
             "labels": lanes.labels_table(runs, x0, starred, num_lanes),

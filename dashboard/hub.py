@@ -18,7 +18,7 @@ from dashboard.past import GapBook, Kept, Moment, Past
 from dashboard.strip import StripBook
 from model_runner.messages import EngineSnapshot
 from model_runner.views import Mark
-from scheduler import Totals
+from scheduler import StepSnapshot, Totals
 
 if TYPE_CHECKING:
     from model_runner.client import RunnerClient
@@ -27,6 +27,7 @@ __all__ = ["BREAK", "Frame", "Hub", "with_selection"]
 
 BREAK: Final = 3
 """Empty iterations drawn between the steps of two runs."""
+KNOWN_ORIGINS: Final = 4_096
 OLD_FRAMES: Final = 32
 """Pictures of past steps that are kept made: more than a roomful of pages that each look at another one."""
 
@@ -51,6 +52,7 @@ class Hub:
         self._frame: Frame | None = None
         self._key: tuple[object, ...] = ()
         self._old: OrderedDict[Moment, Frame] = OrderedDict()
+        self._own: OrderedDict[str, bool] = OrderedDict()
 
     def frame(self) -> Frame | None:
         """The newest picture; None before the first snapshot."""
@@ -80,7 +82,9 @@ class Hub:
                     return None
                 marks = marks_until(self._client.marks, kept.snapshot)
                 shown = self._past.last(SHOWN_STEPS, until=kept.n)
-                frame = self._old[moment] = build(shown, kept.snapshot, kept.figures, marks, self._starred())
+                frame = self._old[moment] = build(
+                    shown, kept.snapshot, kept.figures, marks, self._starred(kept.snapshot.step)
+                )
             self._old.move_to_end(moment)
             while len(self._old) > OLD_FRAMES:
                 self._old.popitem(last=False)
@@ -173,10 +177,18 @@ class Hub:
             return last.x + 1 + BREAK
         return last.x + max(1, snapshot.step.step_id - last.step_id)
 
-    def _starred(self) -> frozenset[str]:
-        return frozenset(v.request_id for v in self._client.requests() if v.origin == "user")
+    def _starred(self, step: StepSnapshot) -> frozenset[str]:
+        """Requests of somebody's own. Each is asked for once: the whole journal takes longer than the picture."""
+        for request_id in (*step.running.request_id, *step.waiting.request_id, *self._book.snapshot()):
+            if request_id not in self._own:
+                view = self._client.request(request_id)
+                if view is not None:
+                    self._own[request_id] = view.origin == "user"
+        while len(self._own) > KNOWN_ORIGINS:
+            self._own.popitem(last=False)
+        return frozenset(request_id for request_id, own in self._own.items() if own)
 
     def _build(self, latest: EngineSnapshot, marks: Sequence[Mark], taken: int) -> Frame:
         every = max(1, taken) if self._frame else 1
         kept = self._past.last(SHOWN_STEPS)
-        return build(kept, latest, self._figures.figures(latest), marks, self._starred(), every)
+        return build(kept, latest, self._figures.figures(latest), marks, self._starred(latest.step), every)

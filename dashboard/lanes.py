@@ -234,19 +234,36 @@ def series_table(facts: Sequence[StepFacts], x0: int) -> bytes:
     return rows(SERIES_TYPES, records)
 
 
-def frame_table(facts: Sequence[StepFacts], x0: int, x1: int, lanes: int, now: int) -> bytes:
+TOPS: Final = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+
+
+def round_top(value: float) -> float:
+    """The next of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten: a top that stays while its data move a little."""
+    if value <= 1:
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(value))
+    return next(top * power for top in TOPS if top * power >= value * (1 - 1e-12))
+
+
+def frame_table(facts: Sequence[StepFacts], x0: int, x1: int, lanes: int) -> bytes:
     """The corners of the picture, so that the axes follow the data and the specification never changes.
 
-    x, e: iterations in view; left: where the axis begins, MARGIN columns earlier, for labels; n lanes; now: after the
-    newest iteration. Tops of the vertical axes, 1 at least: mu budget, ml requests, mt output tokens a second.
+    x, e: iterations in view; left: where the axis begins, MARGIN columns earlier, for labels; n lanes. Tops of the
+    vertical axes, 1 at least: mu budget, ml requests, mt output tokens a second. Nothing here changes with every step:
+    what does makes a browser work out all axes, rules and titles anew.
     """
     shown = [i for i, f in enumerate(facts) if f.x >= x0]
     most_tokens = max((max(facts[i].budget, sum(facts[i].tokens.values())) for i in shown), default=1)
     most_requests = max((max(facts[i].running, facts[i].waiting) for i in shown), default=1)
     rate = max((_rate(facts, i) or 0.0 for i in shown), default=1.0)
-    types = {"left": I32, "x": I32, "e": I32, "n": I16, "now": I32, "mu": I32, "ml": I32, "mt": F32}
-    tops = (max(1, most_tokens), max(1, most_requests), max(1.0, rate))
-    return rows(types, [(x0 - MARGIN, x0, x1, lanes, now, *tops)])
+    types = {"left": I32, "x": I32, "e": I32, "n": I16, "mu": I32, "ml": I32, "mt": F32}
+    tops = (max(1, most_tokens), math.ceil(round_top(most_requests)), round_top(rate))
+    return rows(types, [(x0 - MARGIN, x0, x1, lanes, *tops)])
+
+
+def now_table(now: int) -> bytes:
+    """now: the place after the newest iteration."""
+    return rows({"now": I32}, [(now,)])
 
 
 def ticks_table(facts: Sequence[StepFacts], x0: int, x1: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import streamlit as st
@@ -32,43 +33,112 @@ from model_runner.views import ClientState
 from scheduler import SchedulerPolicy
 
 TICK_S: Final = 0.25
+REST_S: Final = 1.0
+"""Between two drawings of the words and controls beside the pictures while the engine runs: nobody reads faster, and
+each costs the browser as much as a chart."""
 PANEL_HEIGHT: Final = 248
 
 
-@st.fragment(run_every=TICK_S, key="live")
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where each part of the page goes. They stand still, so that pictures and words tick apart from each other."""
+
+    strip: DeltaGenerator
+    choice: DeltaGenerator
+    holds: tuple[DeltaGenerator, ...]
+    tiles: DeltaGenerator
+    queue: DeltaGenerator
+    running: DeltaGenerator
+    memory: DeltaGenerator
+    lanes: DeltaGenerator
+    side: DeltaGenerator
+    below: DeltaGenerator
+
+
+def places(*, has_controls: bool) -> Places:
+    """The page from top to bottom, with nothing in it yet."""
+    strip, choice, *holds = st.columns(
+        [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7], vertical_alignment="center"
+    )
+    tiles = st.container()
+    queue, running, memory = st.columns([1.0, 1.05, 2.35])
+    lanes, side = st.columns([3.25, 1.15])
+    return Places(strip, choice, tuple(holds), tiles, queue, running, memory, lanes, side, st.container())
+
+
 def live(language: str, theme_name: str) -> None:
-    """One tick of a page with controls; they are drawn anew when they no longer show the truth."""
-    if not is_presenter() or st.session_state.get("drawn") != shown_truth(engine.shared().desk):
+    """The page with its controls."""
+    parts = places(has_controls=True)
+    st.session_state["hurry"] = _is_still()
+    _pictures(language, theme_name, parts)
+    st.fragment(run_every=TICK_S if _is_still() else REST_S, key="words")(_words)(language, theme_name, parts)
+
+
+@st.fragment(run_every=TICK_S, key="live")
+def _pictures(language: str, theme_name: str, parts: Places) -> None:
+    """One tick of what moves. The controls are drawn anew when they no longer show the truth."""
+    is_true = is_presenter() and st.session_state.get("drawn") == shown_truth(engine.shared().desk)
+    if not is_true or st.session_state["hurry"] != _is_still():
         st.rerun()
-    tick(language, theme_name, has_controls=True)
+    pictures(language, theme_name, parts, has_controls=True)
 
 
-def tick(language: str, theme_name: str, *, has_controls: bool) -> None:
-    """Draw the live page. No chart comes before the first snapshot: a progress bar says what takes long."""
+def _words(language: str, theme_name: str, parts: Places) -> None:
+    """One tick of what is read and pressed."""
+    words(language, theme_name, parts, has_controls=True)
+
+
+def _is_still() -> bool:
+    """Whether somebody looks closely: the engine is held, or a step of the past is shown. Then words keep up with
+    pictures, which do not change by themselves."""
+    policy = engine.shared().desk.policy
+    return policy.paused or policy.single_step or moment.looking() is not None
+
+
+def pictures(language: str, theme_name: str, parts: Places, *, has_controls: bool) -> None:
+    """State, numbers and charts. No chart comes before the first snapshot: a progress bar says what takes long."""
     running = engine.shared()
     client, t, theme = running.client, translator(language), THEMES[theme_name]
     newest, state = running.hub.frame(), client.state
-    if newest is None:
-        _top(running.desk, state, None, None, t, has_controls)
-        _loading(state, t)
-        return
-    moment.arrive(running.hub, client, newest)
-    frame = moment.to_show(running.hub, newest)
-    _top(running.desk, state, frame, newest, t, has_controls)
+    if newest is not None:
+        moment.arrive(running.hub, client, newest)
+    frame = moment.to_show(running.hub, newest) if newest is not None else None
+    with parts.strip:
+        _state(client, state, frame, newest, t)
+    with parts.tiles:
+        trouble(state, t, has_controls=has_controls)
+        guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+        if frame is None:
+            _loading(state, t)
+            return
     moment.keep_address()
-    chosen = st.session_state.get(moment.CHOSEN) or ""
     charts = specs(theme_name, language, frame.geometry)
-    data = with_selection(frame, chosen)
-    _present(frame, charts, data, theme, t)
-    wide, side = st.columns([3.25, 1.15])
-    with wide:
+    data = with_selection(frame, st.session_state.get(moment.CHOSEN) or "")
+    _present(frame, charts, data, theme, parts, t)
+    with parts.lanes:
         legend = _legend(frame.snapshot.step.policy)
         guarded(lambda: st.html(title(t(TITLE), t(legend))), "lanes title")
         guarded(lambda: vega(charts["time"], data["time"], t("iterations, token budget and time lines")), "time")
-    with side:
+
+
+def words(language: str, theme_name: str, parts: Places, *, has_controls: bool) -> None:
+    """What is read and pressed beside the pictures."""
+    running = engine.shared()
+    client, t, theme = running.client, translator(language), THEMES[theme_name]
+    newest = running.hub.frame()
+    frame = moment.to_show(running.hub, newest) if newest is not None else None
+    with parts.choice:
+        guarded(lambda: _choose(frame, t), "selection")
+    if has_controls:
+        _holds(running.desk, parts.holds, t)
+    if frame is None or newest is None:
+        return
+    with parts.side:
         _side(client, frame, newest, theme, t, has_controls)
-    guarded(lambda: scrubber(running, charts["strip"], frame, newest, t), "scrubber")
-    _below(frame, t, has_controls)
+    with parts.below:
+        strip = specs(theme_name, language, frame.geometry)["strip"]
+        guarded(lambda: scrubber(running, strip, frame, newest, t), "scrubber")
+        _below(frame, t, has_controls)
 
 
 LEGEND: Final = N_("○ admitted · ▽ preempted · • finished · red edge = recompute")
@@ -82,24 +152,13 @@ def _legend(policy: SchedulerPolicy) -> str:
     return LEGEND_NEVER if policy.preemption_mode == "never" else LEGEND
 
 
-def _top(
-    desk: Desk, state: ClientState, frame: Frame | None, newest: Frame | None, t: Translate, has_controls: bool
-) -> None:
+def _state(client: RunnerClient, state: ClientState, frame: Frame | None, newest: Frame | None, t: Translate) -> None:
     behind = None
     if frame is not None and newest is not None and moment.looking() is not None:
         behind = status.Behind(newest.n - frame.n, newest.snapshot.step.step_id)
     frozen = frame is not None and behind is None and status.is_frozen(state)
-    st.html(style.state_sheet(frozen=frozen, past=behind is not None))
-    widths = [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7]
-    left, pick, *hold = st.columns(widths, vertical_alignment="center")
-    with left:
-        guarded(lambda: st.html(_status(desk.client, state, frame, behind, t)), "status")
-    with pick:
-        guarded(lambda: _choose(frame, t), "selection")
-    if has_controls:
-        _holds(desk, hold, t)
-    trouble(state, t, has_controls=has_controls)
-    guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
+    look = style.state_sheet(frozen=frozen, past=behind is not None)
+    guarded(lambda: st.html(look + _status(client, state, frame, behind, t)), "status")
 
 
 def _status(
@@ -152,20 +211,24 @@ def _loading(state: ClientState, t: Translate) -> None:
 
 
 def _present(
-    frame: Frame, charts: Mapping[str, Any], data: Mapping[str, Mapping[str, bytes]], theme: Theme, t: Translate
+    frame: Frame,
+    charts: Mapping[str, Any],
+    data: Mapping[str, Mapping[str, bytes]],
+    theme: Theme,
+    parts: Places,
+    t: Translate,
 ) -> None:
     now = frame.snapshot.step
-    queue, running, memory = st.columns([1.0, 1.05, 2.35])
-    with queue:
+    with parts.queue:
         growing = step.growth(frame.facts)
         head = title(t("Queue"), step.queue_length(now, growing, t))
         guarded(lambda: st.html(head + step.head_reason(now, t, growing)), "queue title")
         guarded(lambda: vega(charts["queue"], data["queue"], t("waiting queue")), "queue")
-    with running:
+    with parts.running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)
         guarded(lambda: st.html(title(t("Running"), more)), "running title")
         guarded(lambda: vega(charts["running"], data["running"], t("running set")), "running")
-    with memory:
+    with parts.memory:
         guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
         guarded(lambda: block_map(frame, charts["map"], data["map"], theme, HEIGHT, t), "map")
 

@@ -137,7 +137,8 @@ def recent_lanes(frame: Frame) -> Mapping[str, bytes]:
     num_lanes = lanes.num_lanes(runs, most)
     runs = [r for r in runs if r.y1 < num_lanes]
     return {
-        "frame": lanes.frame_table(shown, start, end, num_lanes, last_x + 1),
+        "frame": lanes.frame_table(shown, start, end, num_lanes),
+        "now": lanes.now_table(last_x + 1),
         "runs": lanes.runs_table(runs),
         "points": lanes.points_table(shown, start),
         "labels": lanes.labels_table(runs, start, frame.starred, num_lanes),

@@ -38,7 +38,7 @@ def frame(theme: Theme) -> Any:
 
 def now(theme: Theme) -> Any:
     """The rule after the newest iteration."""
-    return alt.Chart(data("frame")).mark_rule(color=theme.accent, opacity=0.8).encode(x=x_at("now"))
+    return alt.Chart(data("now")).mark_rule(color=theme.accent, opacity=0.8).encode(x=x_at("now"))
 
 
 def grid(theme: Theme) -> Any:

@@ -47,8 +47,8 @@ def _blocks(theme: Theme, name: str, t: Translate) -> Any:
     )
     tooltip = [
         alt.Tooltip("r:N", title=t("request")),
-        alt.Tooltip("x:Q", title=t("iteration")),
-        alt.Tooltip("n:Q", title=t("tokens")),
+        alt.Tooltip("x:N", title=t("iteration")),
+        alt.Tooltip("n:N", title=t("tokens")),
     ]
     return base.mark_rect().encode(tooltip=tooltip)
 

@@ -129,7 +129,7 @@ def _told(t: Translate) -> Any:
     """Invisible, for the pointer: the numbers of an iteration, in tokens and as shares of the pool."""
     words = {"w1": ("r", t("reserved")), "w2": ("i", t("unfilled")), "w3": ("o", t("unusable"))}
     told = {
-        name: f"format(datum.{field}, ',') + ' · ' + format(datum.{field} / datum.s, '.1%')"
+        name: f"datum.{field} + ' · ' + round(1000 * datum.{field} / datum.s) / 10 + '%'"
         for name, (field, _) in words.items()
     }
     shown = _series().transform_filter("datum.s !== null").transform_calculate(e="datum.x + 1", **told)

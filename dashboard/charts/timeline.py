@@ -29,7 +29,7 @@ PANELS: Final = {"lanes": lanes, "budget": budget, "load": load, "memory": memor
 
 
 def timeline(theme: Theme, t: Translate, names: Sequence[str] = tuple(PANELS)) -> dict[str, Any]:
-    """Data sets: frame, runs, points, labels, series, ticks, marks, chosen, veil (see ``dashboard.lanes``).
+    """Data sets: frame, now, runs, points, labels, series, ticks, marks, chosen, veil (see ``dashboard.lanes``).
 
     names: the panels wanted, of PANELS.
     """

@@ -196,6 +196,26 @@ def test_one_snapshot_is_encoded_once_for_all_pages():
     assert hub.frame() is not first
 
 
+def test_the_corners_of_the_time_lines_do_not_change_with_every_step():
+    """What changes makes a browser work out axes, rules and titles anew."""
+    client = busy_client()
+    hub = engine_with(client).hub
+    client.run(8)
+    before = hub.frame().data["time"]
+    client.run(2)
+    after = hub.frame().data["time"]
+    assert after["frame"] == before["frame"]
+    assert decode(after["now"])["now"][0] == decode(before["now"])["now"][0] + 2
+
+
+@pytest.mark.parametrize(
+    ("value", "top"),
+    [(0, 1), (1, 1), (1.2, 1.5), (2.5, 2.5), (2.6, 3), (64, 80), (80, 80), (81, 100), (100, 100), (1234.5, 1500)],
+)
+def test_the_top_of_an_axis_is_a_round_number_at_or_above_the_data(value, top):
+    assert lanes.round_top(value) == pytest.approx(top)
+
+
 def test_a_hue_stays_with_its_request_until_its_end_and_rests_before_it_is_given_again():
     book = MarkBook()
     book.update(["a", "b"], ["a", "b"])
