@@ -1,11 +1,15 @@
-"""A bad address in a real browser, in both languages: the page says what is wrong with it and shows the present."""
+"""Going back through the kept iterations in a real browser, while the engine goes on."""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import WAIT_MS
+from tests.browser.test_live_page import CHARTS, DRAWN, KEPT_NODES, MARK_NODES, iteration, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -13,6 +17,44 @@ BAD_STEP = {
     "en-US": "?step=soon: a whole number from 1 on is needed, as in ?step=120. Shown: live.",
     "ko-KR": "주소의 ?step=soon: ?step=120처럼 1 이상의 정수여야 합니다. 실시간 화면을 보여 줍니다.",
 }
+PAST = {"en-US": "PAST", "ko-KR": "과거"}
+AT = "n => +document.querySelector('#bs-step').innerText.replaceAll(',', '') === n"
+
+
+def press(page, key: str) -> None:
+    page.evaluate("() => document.activeElement?.blur()")
+    page.keyboard.press(key)
+
+
+@pytest.mark.parametrize("locale", sorted(PAST))
+def test_the_past_is_shown_step_by_step_while_the_engine_goes_on_and_its_link_opens_it_again(open_page, server, locale):
+    page = open_page(locale)
+    page.wait_for_timeout(4000)  # keys are heard once the page has settled
+    page.get_by_role("button", name=re.compile("Burst of|한꺼번에")).first.click()
+    wait_for(page, "() => +document.querySelector('#bs-step').innerText.replaceAll(',', '') > 60")
+    page.evaluate(MARK_NODES)
+    press(page, "Shift+ArrowLeft")
+    expect(page.locator(".bs-past")).to_contain_text(PAST[locale], timeout=WAIT_MS)
+    page.wait_for_timeout(1500)
+    first, drawn = iteration(page), page.evaluate(DRAWN)
+    press(page, "ArrowLeft")
+    wait_for(page, AT, first - 1)
+    for _ in range(3):
+        press(page, "Shift+ArrowLeft")
+        page.wait_for_timeout(1200)
+    wait_for(page, AT, first - 31)
+    wait_for(page, f"old => ({DRAWN})().every((picture, i) => picture !== old[i])", drawn)
+    assert page.evaluate(KEPT_NODES) == CHARTS
+    ahead = page.locator("#bs-strip").inner_text()
+    page.wait_for_timeout(2000)
+    assert iteration(page) == first - 31
+    assert page.locator("#bs-strip").inner_text() != ahead, "the strip says how far the engine is by now"
+    assert parse_qs(urlsplit(page.url).query)["step"] == [str(first - 31)]
+    again = open_page(locale, page.url)
+    wait_for(again, AT, first - 31)
+    press(page, "l")
+    expect(page.locator(".bs-past")).to_have_count(0, timeout=WAIT_MS)
+    wait_for(page, "n => +document.querySelector('#bs-step').innerText.replaceAll(',', '') > n", first)
 
 
 @pytest.mark.parametrize("locale", sorted(BAD_STEP))
