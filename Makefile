@@ -27,9 +27,12 @@ lint:
 types:
 	$(BIN)/mypy
 
-# Two processes: the browser's driver keeps an event loop and children of its own, which other tests count.
+# What only computes shares the cores, a file each. Tests of processes count children and silences, so they run alone,
+# and apart from those of the browser, whose driver keeps children of its own.
 unit:
-	$(BIN)/python -m pytest -m "not soak and not browser"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak and not browser" \
+	  --ignore tests/process --ignore tests/http --ignore tests/browser
+	$(BIN)/python -m pytest -m "not soak and not browser" tests/process tests/http tests/browser
 	$(BIN)/python -m pytest -m "browser and not soak"
 
 soak: install-dev model
