@@ -83,7 +83,7 @@ class UnwatchedScheduler(Scheduler):
         self._books.steps += 1
         self._refusals.next_step()
         self._drain()
-        if self.calm and life.num_decoding == len(life.running):
+        if self.calm and life.num_decoding == len(life.running) and not life.ended.any_for_step:
             self._begin_run(self._as_far_as_a_run_reads_it(now))
         return EMPTY
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -14,6 +15,9 @@ from experiments.traces.generators import GeneratorSpec, stream
 from experiments.virtual.fleet import FleetSpec, Tally, run_fleet
 
 BACKENDS: Final = ("joblib", "ray")
+
+SHOW_EVERY: Final = 100_000
+"""Requests between two lines of progress."""
 
 T = TypeVar("T")
 Source = GeneratorSpec | Trace
@@ -80,8 +84,14 @@ def _ray(jobs: int, address: str | None) -> Iterator[None]:
 
 
 def run_part(spec: FleetSpec, source: Source, part: tuple[int, int]) -> Tally:
-    """One part of a fleet, as a task."""
-    return run_fleet(spec, requests_from(source), part=part)
+    """One part of a fleet, as a task. The first part of a long one says on the error output how far it has come."""
+    total = source.num_requests if isinstance(source, GeneratorSpec) else len(source.requests)
+
+    def progress(count: int) -> None:
+        if part[0] == 0 and count % SHOW_EVERY == 0:
+            print(f"{count:,} of {total:,} requests have come", file=sys.stderr, flush=True)
+
+    return run_fleet(spec, requests_from(source), part=part, progress=progress)
 
 
 def run_in_parts(
