@@ -12,7 +12,7 @@ from dashboard import engine, projector, style
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
 from dashboard.projector_style import projector_sheet
-from dashboard.screens import lesson, live, numbers, request, room
+from dashboard.screens import experiments, lesson, live, numbers, request, room
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
 from dashboard.visit import LANGUAGE, VIEW, is_presenter, visit
@@ -34,6 +34,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "live": Page(N_("Live"), live.draw),
     "request": Page(N_("One request"), request.draw),
     "numbers": Page(N_("Numbers"), numbers.draw),
+    "experiments": Page(N_("Experiments"), experiments.draw),
     "lesson": Page(N_("Lesson"), lesson.draw),
     "room": Page(N_("Room"), room.draw, for_audience=False),
 }

@@ -31,7 +31,7 @@ def _frame() -> str:
 
 def _strip(c: Theme) -> str:
     return f"""
-[data-testid^="stBaseButton-primary"] p {{ color: {c.background}; }}
+[data-testid^="stBaseButton-primary"]:not(:disabled) p {{ color: {c.background}; }}
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}
@@ -211,6 +211,32 @@ def _numbers(c: Theme) -> str:
 [data-testid="stElementToolbarButton"]:has(button[aria-label^="Download as CSV"]) {{ display: none; }}"""
 
 
+def _experiments(c: Theme) -> str:
+    """Plans, verdicts, claim cards."""
+    return f"""
+.bs-plan, .bs-list, .bs-card, .bs-rosetta, .bs-claim {{ font-family: {FONTS}; color: {c.ink}; font-size: 13.5px;
+  line-height: 19px; }}
+.bs-plan {{ margin: 0; overflow-wrap: anywhere; }} .bs-plan code {{ font-size: 12px; }}
+.bs-list {{ margin: 0 !important; padding-left: 18px !important; }} .bs-list li {{ font-size: 13.5px; margin: 0; }}
+.bs-amber li {{ color: {c.amber}; }}
+.bs-better {{ color: {c.green}; white-space: nowrap; }} .bs-worse {{ color: {c.red}; white-space: nowrap; }}
+.bs-unclear {{ color: {c.amber}; white-space: nowrap; }}
+.bs-claim {{ border-left: 4px solid {c.accent}; background: {c.panel}; padding: 6px 12px; margin: 2px 0;
+  overflow-wrap: anywhere; }}
+.bs-claim b {{ font-size: 15px; line-height: 22px; }} .bs-claim.bs-withheld {{ border-color: {c.amber}; }}
+.bs-card h3 {{ font-size: 18px; padding: 2px 0; }}
+.bs-card h4 {{ font-size: 14px; padding: 10px 0 2px; }} .bs-card h5 {{ font-size: 13px; padding: 8px 0 0;
+  color: {c.muted}; }}
+.bs-card ul {{ margin: 2px 0 !important; padding-left: 18px !important; }}
+.bs-card li, .bs-claim li {{ font-size: 13px; line-height: 18px; margin: 0 0 2px !important; }}
+.bs-card td {{ overflow-wrap: anywhere; }} .bs-card td:first-child {{ width: 230px; color: {c.muted}; }}
+.bs-card pre {{ font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; background: {c.panel}; color: {c.ink};
+  padding: 4px 8px; }}
+.bs-missing {{ color: {c.amber}; }}
+.bs-rosetta small {{ color: {c.muted}; }}
+.bs-rosetta td {{ white-space: nowrap; }} .bs-rosetta td:last-child {{ white-space: normal; }}"""
+
+
 @cache
 def sheet(theme_name: str) -> str:
     """CSS for one theme. Fixed heights throughout: nothing moves when numbers change. No text under 11 px."""
@@ -218,7 +244,17 @@ def sheet(theme_name: str) -> str:
     ours = ("strip", "problem", "tiles", "title", "reason", "account", "gauges", "scroll", "notice", "dict", "table")
     named = ", ".join(f".bs-{name}" for name in (*ours, "quiet", "head", "text", "prompt", "costs", "preset"))
     base = f"{named} {{ font-family: {FONTS}; color: {c.ink}; font-variant-numeric: tabular-nums; }}"
-    sheets = (_strip(c), _tiles(c), _titles(c), _memory(c), _scrubber(), _side(c), _room(c), _numbers(c))
+    sheets = (
+        _strip(c),
+        _tiles(c),
+        _titles(c),
+        _memory(c),
+        _scrubber(),
+        _side(c),
+        _room(c),
+        _numbers(c),
+        _experiments(c),
+    )
     parts = (_frame(), base, *sheets)
     return f"<style>{''.join(parts)}</style>"
 

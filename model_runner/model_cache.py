@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from model_runner.cache_place import CACHE_VARIABLE, cache_root
 from model_runner.errors import ModelFormatError, ModelNotFoundError
 from model_runner.loader import LoadedModel, Progress, load_folder
 from model_runner.start_measurement import ProductShapes
@@ -23,7 +24,6 @@ from model_runner.start_measurement import ProductShapes
 if TYPE_CHECKING:
     from model_runner.gguf_loader import ConvertedModel
 
-CACHE_VARIABLE = "BATCHSCOPE_CACHE"
 MANIFEST_FILE = "manifest.json"
 FORMAT_VERSION = 1
 """Raised when the converted form changes, so that an older cache is not read as the new one."""
@@ -85,15 +85,6 @@ def load_packaged(model: PackagedModel, dtype: torch.dtype, progress: Progress) 
         return converted.loaded(model.name, note)
     progress("convert", 1.0, "converted")
     return load_folder(folder, progress, name=model.name)
-
-
-def cache_root() -> Path:
-    """Folder of converted models: $BATCHSCOPE_CACHE, else batchscope in the user's cache folder (XDG)."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "batchscope"
 
 
 def cache_folder(model: PackagedModel, dtype: torch.dtype) -> Path:

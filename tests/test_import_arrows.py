@@ -20,7 +20,7 @@ ALLOWED = {
     "experiments": {"model_runner", "scheduler", "numpy", "pandas", "msgspec", "pyarrow", "joblib", "ray", "babel"},
     "dashboard": {
         "experiments", "model_runner", "scheduler", "streamlit", "altair", "pandas", "pyarrow", "numpy", "babel",
-        "starlette", "segno",
+        "starlette", "segno", "msgspec",
     },
 }  # fmt: skip
 """Package -> what it may import beside itself and the standard library."""

@@ -38,7 +38,7 @@ def trace_of(spec: Spec, base: Path) -> Trace:
             )
         if table.arrivals:
             trace = retime(trace, parse_arrivals(table.arrivals, "trace.arrivals"), table.arrivals_seed)
-        return scale(trace, _scale_spec(spec)) if table.scale else trace
+        return scale(trace, scale_spec(spec)) if table.scale else trace
     except TraceError as error:
         raise SpecError(str(error)) from error
 
@@ -63,7 +63,8 @@ def _generator(table: GenerateTable) -> GeneratorSpec:
     )
 
 
-def _scale_spec(spec: Spec) -> ScaleSpec:
+def scale_spec(spec: Spec) -> ScaleSpec:
+    """``[trace.scale]`` of a spec. Raises SpecError naming the field."""
     known = [field.name for field in fields(ScaleSpec)]
     for name in spec.trace.scale:
         if name not in known:

@@ -1,0 +1,103 @@
+"""What the page of experiments remembers of a browser: the filled-in form and the chosen result."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard.experiments.form import ARRIVALS, LENGTHS, ArmChoice, Form, text_form
+from dashboard.experiments.uploads import Upload
+from model_runner.config import RunnerConfig
+
+FIELD: Final = "exp.f."
+"""Prefix of every field of the form."""
+RESULT: Final = "exp.r.chosen"
+KEPT: Final = (FIELD, "exp.r.", "exp.g.")
+"""Prefixes of what outlives a change of the section, in which Streamlit would forget what is not drawn."""
+UPLOADED: Final = "exp.uploaded"
+UPLOAD_PROBLEM: Final = "exp.uploaded.problem"
+
+
+def keep() -> None:
+    """Hold on to the fields, drawn or not. At the top of a run, before any of them is drawn."""
+    for key in list(st.session_state):
+        if isinstance(key, str) and key.startswith(KEPT):
+            st.session_state[key] = st.session_state[key]
+
+
+def fill(config: RunnerConfig, max_model_len: int | None) -> None:
+    """What the fields are at first: the live engine's model and pool."""
+    start = Form()
+    values: dict[str, Any] = {
+        name: getattr(start, name)
+        for name in (
+            "kind", "name", "repeats", "seed", "source", "style", "style_rate", "num_requests", "prompt_factor",
+            "output_factor", "time_factor", "allocation_off", "sizes", "long_prompt_len", "ttft_s", "tpot_s", "e2e_s",
+            "tuning", "headline",
+        )
+    }  # fmt: skip
+    values |= {"model": config.model, "num_blocks": config.num_blocks, "tuned": "unsaid", "seconds_per_step": 0.05}
+    values["max_model_len"] = min(max_model_len or 512, config.num_blocks * config.block_size, 512)
+    values["hold"] = True
+    for name, preset in (("a", "static"), ("b", "vllm-v1"), ("base", "vllm-v1")):
+        values |= {f"{name}.preset": preset, f"{name}.seqs": None, f"{name}.budget": None}
+    for place, kinds, kind in (
+        ("arrivals", ARRIVALS, "gamma"),
+        ("prompt", LENGTHS, "lognormal"),
+        ("output", LENGTHS, "uniform"),
+    ):
+        values[place] = kind
+        for one, fields in kinds.items():
+            values |= {f"{place}.{one}.{field}": value for field, value in fields.items()}
+    for name, value in values.items():
+        st.session_state.setdefault(FIELD + name, value)
+
+
+def field(name: str) -> Any:
+    """What is filled in."""
+    return st.session_state[FIELD + name]
+
+
+def _text_form(place: str) -> str:
+    kind = field(place)
+    kinds = ARRIVALS if place == "arrivals" else LENGTHS
+    return text_form(kind, {name: field(f"{place}.{kind}.{name}") for name in kinds[kind]})
+
+
+def _arm(name: str) -> ArmChoice:
+    return ArmChoice(field(f"{name}.preset"), field(f"{name}.seqs"), field(f"{name}.budget"))
+
+
+def form(config: RunnerConfig) -> Form:
+    """The form as it is filled in. config: of the live engine, for what the form does not ask."""
+    same = {
+        name: field(name)
+        for name in (
+            "kind", "name", "model", "num_blocks", "max_model_len", "repeats", "seed", "source", "style",
+            "style_rate", "num_requests", "prompt_factor", "output_factor", "time_factor", "allocation_off",
+            "sizes", "long_prompt_len", "ttft_s", "tpot_s", "e2e_s", "tuning", "headline",
+        )
+    }  # fmt: skip
+    is_live = field("model") == config.model
+    return Form(
+        **same,
+        a=_arm("a"),
+        b=_arm("b"),
+        base=_arm("base"),
+        tuned={"yes": True, "no": False}.get(field("tuned")),
+        arrivals=_text_form("arrivals"),
+        prompt=_text_form("prompt"),
+        output=_text_form("output"),
+        device=config.device,
+        dtype=config.dtype if is_live else "auto",
+        threads=config.threads,
+        block_size=config.block_size,
+        num_host_blocks=config.num_host_blocks,
+    )
+
+
+def uploaded() -> Upload | None:
+    """The workload that this browser has uploaded."""
+    found = st.session_state.get(UPLOADED)
+    return found if isinstance(found, Upload) else None
