@@ -25,9 +25,9 @@ from experiments.runs.folder import load_runs
 
 CARD_HEIGHT: Final = 620
 TOLD: Final = {
-    "perfetto": (N_("Perfetto traces"), N_("Opens in ui.perfetto.dev: steps, requests, preemptions.")),
+    "perfetto": (N_("Perfetto traces"), N_("Opens in ui.perfetto.dev: iterations, requests, preemptions.")),
     "vllm-bench": (N_("vllm bench JSON"), N_("As vllm bench serve saves its result, one file a run.")),
-    "csv": (N_("Tables as CSV files"), N_("Requests, tokens, steps and events of every run.")),
+    "csv": (N_("Tables as CSV files"), N_("Requests, tokens, iterations and events of every run.")),
     "parquet": (N_("Tables as Parquet"), N_("The same tables with their types.")),
     "workload": (N_("The workload file"), N_("The requests themselves, in this project's own form.")),
 }  # fmt: skip

@@ -40,7 +40,7 @@ def draw(seen: Visit) -> None:
 def _choose(language: str) -> None:
     t = translator(language)
     st.session_state.setdefault(PRESET, "static")
-    st.html(title(t("Policy B"), t("what the engine would do from this step on under another policy")))
+    st.html(title(t("Policy B"), t("what the engine would do from now on under another policy")))
     preset, seqs, budget, chunks, go, real = st.columns([1.6, 1.0, 1.0, 1.1, 1.2, 1.5], vertical_alignment="bottom")
     preset.selectbox(
         t("Decisions"), [SAME, *PRESETS], key=PRESET,
@@ -62,11 +62,11 @@ def _choose(language: str) -> None:
     )  # fmt: skip
     go.button(
         t("Fork and race"), key="exp.race", on_click=_start, args=(False,), width="stretch", type="primary",
-        help=t("Forecasts both policies from the newest step, with the same requests to come. Nothing changes live."),
+        help=t("Forecasts both policies from the newest iteration, with the same requests to come. Nothing changes live."),
     )  # fmt: skip
     real.button(
         t("Put B in force, and check"), key="exp.race.real", on_click=_start, args=(True,), width="stretch",
-        help=t("Forecasts from the newest step and changes the engine at once: the real line against its forecast."),
+        help=t("Forecasts from the newest iteration and changes the engine at once: the real line against its forecast."),
     )  # fmt: skip
     now = engine.shared().desk.policy
     rival, wrong = rival_of(now)

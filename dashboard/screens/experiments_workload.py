@@ -113,8 +113,8 @@ def _file(t: Translate) -> None:
                mb=MAX_MB, n=f"{MAX_ROWS:,}", formats=FORMATS),
     )  # fmt: skip
     step.number_input(
-        t("Seconds a step"), 0.0001, 3600.0, None, key=key("seconds_per_step"), format="%.4f",
-        help=t("For files of the scheduler's examples, whose arrivals are steps."),
+        t("Seconds an iteration"), 0.0001, 3600.0, None, key=key("seconds_per_step"), format="%.4f",
+        help=t("For files of the scheduler's examples, whose arrivals are iterations."),
     )  # fmt: skip
     problem = st.session_state.get(UPLOAD_PROBLEM)
     if problem:

@@ -76,7 +76,7 @@ def plan_words(plan: Plan, t: Translate) -> str:
         long = t("How long it takes is not known: the live engine runs another model or has computed too little yet. "
                  "At least {time}, the time of the arrivals.", time=least)  # fmt: skip
     else:
-        long = t("About {time} by the step times of the live engine, and some seconds for loading the model.",
+        long = t("About {time} as fast as the live engine computes, and some seconds for loading the model.",
                  time=duration(max(plan.seconds, plan.least_s), t))  # fmt: skip
     origin = plan.trace.origin
     cut = ""

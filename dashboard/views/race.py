@@ -15,7 +15,7 @@ from experiments.virtual.forecast import Ghost, Series
 from experiments.virtual.race import Check
 
 STAGES: Final = {
-    "none": N_("No race yet. The presenter forks the live step, and both policies go on from it on a virtual clock."),
+    "none": N_("No race yet. The presenter forks the live iteration, and both policies go on from it on a virtual clock."),
     "making": N_("The forecasts are being made."),
     "following": N_("The real run goes on beside its forecasts."),
     "over": N_("The real run has gone as far as the forecasts."),
@@ -56,7 +56,7 @@ def numbers(shown: Shown, t: Translate) -> str:
     parts = [table(head, body, ""), _error(made.fitted.held_out_error, t)]
     assumed = {**made.assumptions}
     told = [t(ASSUMED[name], n=count) for name, count in assumed.items() if name in ASSUMED]
-    told += [t("{n} things of the live step are guessed", n=sum(made.guesses.values()))] if made.guesses else []
+    told += [t("{n} things of the live iteration are guessed", n=sum(made.guesses.values()))] if made.guesses else []
     if told:
         parts.append(f'<p class="bs-quiet">{esc(t("Both rest on"))}: {esc("; ".join(told))}.</p>')
     if shown.checked is not None:
@@ -84,9 +84,9 @@ def _numbers(series: Series, reach: float) -> tuple[str, str, str, str, str]:
 
 def _error(error: HeldOutError, t: Translate) -> str:
     words = t(
-        "Step times are predicted from {n} steps of this run; on steps held out, total time is off by {total}, "
-        "a step by {step} (median).",
-        n=f"{error.num_steps:,}", total=f"{error.total_time:.1%}", step=f"{error.median_step:.1%}",
+        "Iteration times are predicted from {n} iterations of this run; on others, held out, total time is off by "
+        "{total}, a single one by {one} (median).",
+        n=f"{error.num_steps:,}", total=f"{error.total_time:.1%}", one=f"{error.median_step:.1%}",
     )  # fmt: skip
     return f'<p class="bs-plan" id="bs-held-out">{esc(words)}</p>'
 
@@ -99,11 +99,11 @@ def _check(found: Check, shown: Shown, t: Translate) -> str:
          f"{found.tokens:,} <small>({found.tokens_error:.1%})</small>"],
         [esc(t("TTFT, median")), _ms(found.ttft_forecast_p50_s),
          f"{_ms(found.ttft_p50_s)} <small>(n {found.ttft_count})</small>"],
-        [esc(t("steps scheduled alike")), "", f"{found.identical_steps:,} / {found.num_steps:,}"],
+        [esc(t("iterations scheduled alike")), "", f"{found.identical_steps:,} / {found.num_steps:,}"],
         [esc(t("waiting, mean distance")), "", f"{found.queue_error:.1f}"],
     ]  # fmt: skip
     if found.step_times is not None:
-        body.append([esc(t("step times, total")), "", f"{found.step_times.total_time:.1%}"])
+        body.append([esc(t("iteration times, total")), "", f"{found.step_times.total_time:.1%}"])
     late = ""
     if found.started_late:
         late = t("{n} iterations passed between the fork and the policy's coming into force; they are not compared.",
