@@ -57,6 +57,7 @@ def question(room: Room, state: RoomState, me: str, t: Translate) -> None:
                 type="primary" if i == mine else "secondary",
                 disabled=state.phase != "open",
                 width="stretch",
+                help=t("One vote a browser. You can change it until the vote is closed."),
             )
     asked_round, said = st.session_state.get("vote.said", (0, ""))
     words = t(said) if said and asked_round == state.round and state.phase == "open" else ""

@@ -42,9 +42,11 @@ def start() -> Engine:
     custom.load_from_environment()
     settings = from_environment(os.environ)
     client = RunnerClient(settings.config, settings.policy, traffic=settings.traffic)
+    hub = Hub(client)
+    hub.keep_up()
     client.start()
     door = door_for(settings.presenter_token, st.get_option("server.address"), has_terminal=sys.stderr.isatty())
-    return Engine(client, Hub(client), Desk(client), door=door)
+    return Engine(client, hub, Desk(client), door=door)
 
 
 # An edit of this body would make Streamlit call it again while the first runner goes on: keep it one line.

@@ -28,6 +28,8 @@ __all__ = ["BREAK", "Frame", "Hub", "with_selection"]
 BREAK: Final = 3
 """Empty iterations drawn between the steps of two runs."""
 KNOWN_ORIGINS: Final = 4_096
+FOLLOW_AFTER: Final = 200
+"""Steps that may come before they are taken without a page: a tenth of what the client keeps."""
 OLD_FRAMES: Final = 32
 """Pictures of past steps that are kept made: more than a roomful of pages that each look at another one."""
 
@@ -53,6 +55,8 @@ class Hub:
         self._key: tuple[object, ...] = ()
         self._old: OrderedDict[Moment, Frame] = OrderedDict()
         self._own: OrderedDict[str, bool] = OrderedDict()
+        self._due = threading.Event()
+        self._behind = self._unshown = 0
 
     def frame(self) -> Frame | None:
         """The newest picture; None before the first snapshot."""
@@ -63,8 +67,9 @@ class Hub:
             marks = self._client.marks
             key = (latest.run_id, latest.seq, len(marks), marks[-1] if marks else None)
             if self._frame is None or key != self._key:
-                taken = self._follow()
-                self._frame = self._build(latest, marks, taken)
+                self._follow()
+                self._frame = self._build(latest, marks, self._unshown)
+                self._unshown = 0
                 self._key = key
             return self._frame
 
@@ -105,15 +110,37 @@ class Hub:
                 return {}
             return self._strip.tables(self._past, self._client.marks, self._frame, fresh=fresh)
 
-    def _follow(self) -> int:
-        """Take every step of the client's history that was not seen yet; how many there were."""
+    def keep_up(self) -> None:
+        """From now on miss no step, even while no page asks for a picture: call it once, before the client starts.
+
+        The client's thread only counts; a thread of our own does the work, and only when FOLLOW_AFTER steps came that
+        nobody looked at.
+        """
+        threading.Thread(target=self._follow_for_ever, name="hub", daemon=True).start()
+        self._client.observe(self._count)
+
+    def _count(self, snapshot: EngineSnapshot) -> None:
+        if not snapshot.heartbeat:
+            self._behind += 1
+            if self._behind >= FOLLOW_AFTER:
+                self._due.set()
+
+    def _follow_for_ever(self) -> None:
+        while self._due.wait():
+            self._due.clear()
+            with self._lock:
+                self._follow()
+
+    def _follow(self) -> None:
+        """Take every step of the client's history that was not seen yet."""
+        self._behind = 0
         taken = 0
         for snapshot in self._new_steps():
             self._take(snapshot)
             taken += 1
         if taken:
             self._past.trim(len(self._client.history()))
-        return taken
+        self._unshown += taken
 
     def _new_steps(self) -> Sequence[EngineSnapshot]:
         count = 64

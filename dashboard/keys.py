@@ -59,7 +59,7 @@ KEYS: Final = (
 def _style(c: Theme) -> str:
     return f"""
 :host, .keys {{ font-family: {FONTS}; }}
-.open {{ position: fixed; right: 6px; bottom: 6px; width: 28px; height: 28px; border-radius: 14px; font-size: 16px;
+.open {{ position: fixed; right: 0; bottom: 6px; width: 17px; height: 28px; border-radius: 8px; font-size: 14px;
   border: 1px solid {c.muted}; background: {c.panel}; color: {c.ink}; cursor: pointer; z-index: 5; padding: 0; }}
 .open:focus-visible {{ outline: 2px solid {c.accent}; }}
 dialog {{ background: {c.panel}; color: {c.ink}; border: 1px solid {c.muted}; border-radius: 8px; padding: 20px 28px;

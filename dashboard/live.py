@@ -30,7 +30,7 @@ from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
 from model_runner.views import ClientState
-from scheduler import SchedulerPolicy
+from scheduler import SchedulerPolicy, StepSnapshot
 
 TICK_S: Final = 0.25
 REST_S: Final = 1.0
@@ -203,6 +203,10 @@ def _choose(frame: Frame | None, t: Translate) -> None:
     )
 
 
+def _last(frame: Frame) -> StepSnapshot | None:
+    return frame.recent[0] if frame.recent else None
+
+
 def _loading(state: ClientState, t: Translate) -> None:
     if state.phase in status.TOLD:
         return
@@ -239,7 +243,7 @@ def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Tr
     names = [t("Last iteration"), t("Why"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
     happened, reasons, evicted, *own = st.tabs(names)
     with happened:
-        guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t)), "decision")
+        guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t, _last(frame))), "decision")
         guarded(lambda: st.html(scroll(step.events(frame.recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
     with reasons:
         guarded(lambda: why_panel(frame, theme, t), "reasons")

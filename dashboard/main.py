@@ -63,6 +63,12 @@ def page() -> None:
     except SettingsError as error:
         st.error(t("The engine was not started: {reason}", reason=plain(str(error))))
         return
+    asked = st.query_params.get(VIEW)
+    if asked and asked not in names:
+        known = ", ".join(names)
+        st.warning(
+            plain(t("?view={value}: there is no such page here; there are {names}.", value=asked[:40], names=known))
+        )
     with st.sidebar:
         _shared_sidebar(names, t)
         if not engine.shared().door.is_open:
@@ -88,6 +94,7 @@ def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:
             required=True,
             width="stretch",
             on_change=_into_the_address,
+            help=t("What is shown. The engine goes on whatever you look at."),
         )
     st.segmented_control(
         t("Language"),
@@ -98,6 +105,7 @@ def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:
         required=True,
         width="stretch",
         on_change=_language_into_the_address,
+        help=t("The language of this browser's page; others keep theirs."),
     )
 
 

@@ -189,7 +189,7 @@ def _obey_request(client: RunnerClient, newest: Frame, request_id: str) -> None:
     here = request_id in newest.marks or request_id in kept.running.request_id or request_id in kept.waiting.request_id
     if here or client.request(request_id) is not None:
         st.session_state[CHOSEN] = request_id
-    else:
+    elif problem() is None:  # what is wrong with the step comes first
         tell(Problem(NO_REQUEST, {"value": request_id[:40]}))
 
 

@@ -33,17 +33,17 @@ class RoomError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message of the catalogue and the values it names, as (name, value) pairs."""
+    """A message of the catalogue and the values it names, as (name, value) pairs; a value may be a message itself."""
 
     message: str
-    values: tuple[tuple[str, str | int | float], ...] = ()
+    values: tuple[tuple[str, str | int | float | Said], ...] = ()
 
     def told(self, t: Translate) -> str:
         """In the reader's language; not escaped."""
-        return t(self.message, **dict(self.values))
+        return t(self.message, **{k: v.told(t) if isinstance(v, Said) else v for k, v in self.values})
 
 
-def say(message: str, **values: str | float) -> Said:
+def say(message: str, **values: str | float | Said) -> Said:
     """``say("{n} tokens", n=3)``."""
     return Said(message, tuple(values.items()))
 

@@ -12,6 +12,8 @@ def _frame() -> str:
     return """
 .stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 6px 18px 6px 18px; max-width: none; }
 [data-testid="stHeader"] { height: 0; min-height: 0; background: transparent; }
+[data-testid="stToolbar"] { height: 16px; min-height: 0; padding: 0 2px; top: 0; }
+[data-testid="stMainMenu"] button { height: 15px; min-height: 0; padding: 0 3px; }
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 5px; }
 [data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] { gap: 14px; }
 [data-testid="stSidebarContent"] { padding: 0 12px; }
@@ -190,6 +192,17 @@ def _room(c: Theme) -> str:
 #bs-here {{ font-size: 18px; }}
 @media (max-width: 640px) {{
   [data-testid="stHeader"] {{ height: 44px; min-height: 44px; }}
+  [data-testid="stToolbar"] {{ height: 44px; }}
+  [data-testid="stMain"] {{ overflow-x: hidden; }}
+  .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"])) {{
+    flex-wrap: nowrap; }}
+  .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"]))
+    > [data-testid="stColumn"] {{ min-width: 0; flex: 1 1 0; }}
+  .st-key-scrubber button {{ padding: 0 1px; min-width: 0; }}
+  .st-key-scrubber button p {{ font-size: 11.5px; white-space: normal; line-height: 13px; }}
+  .bs-title, .bs-account, .bs-gloss {{ white-space: normal; height: auto; overflow: visible; }}
+  .bs-reason {{ height: auto; }} .bs-gauges {{ flex-wrap: wrap; height: auto; }}
+  div.bs-row.bs-small {{ white-space: normal; height: auto; }}
   [data-testid="stMainBlockContainer"] {{ padding-top: 48px; }}
   .bs-tiles {{ grid-template-columns: 1fr 1fr; height: auto; }}
   .bs-strip {{ height: auto; }} .bs-strip .bs-row {{ flex-wrap: wrap; height: auto; white-space: normal; }}

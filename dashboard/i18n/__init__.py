@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,10 @@ from experiments.i18n import read_catalogue
 
 LANGUAGES: Final = {"en": "English", "ko": "한국어"}
 Translate = Callable[..., str]
+
+
+ONE: Final = re.compile(r"(?<![\d.,])1 (block|token|request|iteration|vote|row|page|choice|slot|second)s\b")
+"""English alone has a plural here: "1 blocks" is made "1 block" after the number is known."""
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's name for "translate later"
@@ -37,6 +42,8 @@ def translator(language: str) -> Translate:
 
     def t(message: str, /, **values: object) -> str:
         text = table.get(message, message)
-        return text.format(**values) if values else text
+        if not values:
+            return text
+        return text.format(**values) if table else ONE.sub(r"1 \1", text.format(**values))
 
     return t

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from dashboard.i18n import N_, translator
+from dashboard.i18n import N_
 from dashboard.lesson.scene import Scene
 from dashboard.lesson.scenes import BY_NAME, next_of
 from dashboard.lesson.teacher import Lesson
@@ -37,7 +37,7 @@ def reveal(room: Room, name: str, lesson: Lesson) -> None:
     scene, result = BY_NAME[name], lesson.results.get(name)
     if room.state.question_id != name or room.state.phase == "none":
         ask(room, name)
-    room.reveal(answer_of(scene, result), outcome(scene, result, translator("en")))
+    room.reveal(answer_of(scene, result), outcome(scene, result))
 
 
 def go_on(room: Room, name: str) -> None:

@@ -18,9 +18,20 @@ SHOWN_TO_ROOM: Final = 4
 
 def number_words(fact: str, value: Value, t: Translate) -> str:
     """ "150", "12.4 ms", "67 %"; or why there is none."""
-    number = value.number
-    if number is None:
-        return t("too few: n = {n}, {enough} needed", n=value.n, enough=ENOUGH) if fact == "itl_p95" else t("none")
+    said = number_said(fact, value)
+    return said if isinstance(said, str) else said.told(t)
+
+
+def number_said(fact: str, value: Value) -> Said | str:
+    """The same for readers of several languages."""
+    if value.number is not None:
+        return _number(fact, value.number)
+    if fact == "itl_p95":
+        return say(N_("too few: n = {n}, {enough} needed"), n=value.n, enough=ENOUGH)
+    return Said(N_("none"))
+
+
+def _number(fact: str, number: float) -> str:
     unit = FACTS[fact].unit
     if unit == "":
         return f"{number:,.0f}"
@@ -102,8 +113,8 @@ def choice_measured(scene: Scene, result: Result) -> Said | None:
     return Said(scene.choices[DIRECTIONS.index(measured)]) if measured else None
 
 
-def outcome(scene: Scene, result: Result | None, t: Translate) -> list[Said]:
-    """What a reveal tells the room; at most 12 lines. t: only for numbers that need a word."""
+def outcome(scene: Scene, result: Result | None) -> list[Said]:
+    """What a reveal tells the room; at most 12 lines."""
     if not scene.runs:
         return [Said(text) for text in scene.model_answer]
     if result is None:
@@ -113,7 +124,7 @@ def outcome(scene: Scene, result: Result | None, t: Translate) -> list[Said]:
         a, b = result.a.values[name], result.b.values[name]
         lines.append(Said(FACTS[name].label))
         lines.append(
-            say(N_("A {a} · B {b} (n = {n})"), a=number_words(name, a, t), b=number_words(name, b, t),
+            say(N_("A {a} · B {b} (n = {n})"), a=number_said(name, a), b=number_said(name, b),
                 n=samples_words(a, b))
         )  # fmt: skip
     c = result.conditions

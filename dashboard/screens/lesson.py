@@ -213,7 +213,7 @@ def _pictures(frame: Frame | None, scene: Scene, language: str, theme_name: str,
         return
     data = with_selection(frame, "")
     if "dictionary" in scene.charts:
-        st.html(step.decision(frame.snapshot, frame.marks, THEMES[theme_name], t))
+        st.html(step.decision(frame.snapshot, frame.marks, THEMES[theme_name], t, *frame.recent[:1]))
     panels = panels_spec(theme_name, language, scene.charts)
     if panels is not None:
         chart = {**panels, "datasets": dict(data["time"])}

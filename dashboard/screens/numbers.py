@@ -93,7 +93,12 @@ def _choose(t: Translate) -> tuple[str, bool]:
             t("Leave out what spans epochs"), key="numbers.whole",
             help=t("Counts only what began and ended under one policy, in one life of the worker."),
         )  # fmt: skip
-    with words, st.popover(t("Definitions"), width="stretch"):
+    with (
+        words,
+        st.popover(
+            t("Definitions"), width="stretch", help=t("How each number is worked out, and what is left out of it.")
+        ),
+    ):
         st.html(f'<div class="bs-defs">{views.definitions(t)}</div>')
     return metric or "ttft", whole_only
 

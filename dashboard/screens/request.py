@@ -10,7 +10,7 @@ from dashboard import engine
 from dashboard.charts.specs import life_spec
 from dashboard.charts.theme import THEMES
 from dashboard.elements import guarded, title, trouble, vega
-from dashboard.hub import Hub
+from dashboard.hub import Frame, Hub
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import NO_MARK
 from dashboard.life_tables import WHOLE, WINDOWS, life_data
@@ -53,6 +53,7 @@ def one_request(language: str, theme_name: str) -> None:
     client, hub = running.client, running.hub
     frame = hub.frame()
     chosen, window = _choose(client, hub, t)
+    chosen = chosen or _of_interest(hub, frame)
     trouble(client.state, t, has_controls=is_presenter())
     _shown()["id"] = chosen
     view = client.request(chosen) if chosen else None
@@ -68,6 +69,19 @@ def one_request(language: str, theme_name: str) -> None:
         alt = t("life of {id}: what it did, and who took its time", id=chosen)
         guarded(lambda: vega(life_spec(theme_name, language), life_data(life, window), alt), "life")
     _below(view, life, t)
+
+
+def _of_interest(hub: Hub, frame: Frame | None) -> str:
+    """Whose life shows before anybody has chosen one: of those that run, the one that was evicted most often, else that
+    with the most output; without any, the newest that is known. It stays until it is forgotten."""
+    last = st.session_state.get("request.proposed", "")
+    if last and hub.lives.life(last) is not None:
+        return str(last)
+    rows = [row for row in frame.snapshot.step.running if hub.lives.life(row.request_id)] if frame else []
+    best = max(rows, key=lambda row: (row.num_preemptions, row.num_output_tokens), default=None)
+    found = best.request_id if best is not None else next(iter(hub.lives.ids()), "")
+    st.session_state["request.proposed"] = found
+    return found
 
 
 def _shown() -> dict[str, str]:

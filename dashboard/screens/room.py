@@ -87,7 +87,11 @@ def _own_question(room: Room, t: Translate) -> None:
             t("Choices, one a line"), key="room.choices", max_chars=MAX_ANSWERS, height=120,
             help=t("{min} to {max} of them.", min=MIN_CHOICES, max=MAX_CHOICES),
         )  # fmt: skip
-        sent = st.form_submit_button(t("Ask the room"), type="primary")
+        sent = st.form_submit_button(
+            t("Ask the room"),
+            type="primary",
+            help=t("Puts it on every page at once, in place of the one before."),
+        )
     if sent:
         _ask(room, asked.strip(), [line.strip() for line in answers.splitlines() if line.strip()], t)
 

@@ -16,9 +16,16 @@ from model_runner.messages import EngineSnapshot
 from scheduler import StepEvent, StepSnapshot
 
 
-def decision(snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t: Translate) -> str:
-    """``{request_id: num_tokens}`` of the step, with letters and kinds."""
-    step = snapshot.step
+def decision(
+    snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t: Translate, last: StepSnapshot | None = None
+) -> str:
+    """``{request_id: num_tokens}`` of the step, with letters and kinds.
+
+    last: the newest step that ran. It is shown where ``snapshot`` came without one, as it does while the engine is held
+    or idle: that one repeats the number of the last step and plans nothing.
+    """
+    is_between = snapshot.heartbeat and last is not None
+    step = last if is_between and last is not None else snapshot.step
     parts = []
     for request_id in dict.fromkeys((*step.num_scheduled_tokens, *step.num_padding_tokens)):
         tokens = step.num_scheduled_tokens.get(request_id, 0)
@@ -29,13 +36,14 @@ def decision(snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t
         mark = chip(marks.get(request_id, -1), theme.hues, theme.on_hue)
         parts.append(f"<span>{mark}{esc(request_id, 40)}: <b>{tokens:,}</b>{word}{extra}</span>")
     total = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
-    head = t(
-        "iteration {step}: {total} of {budget} tokens, {ms} ms",
-        step=f"{step.step_id:,}",
-        total=f"{total:,}",
-        budget=f"{step.policy.max_num_batched_tokens:,}",
-        ms=f"{1000 * snapshot.step_s:.0f}",
-    )
+    values = {
+        "step": f"{step.step_id:,}",
+        "total": f"{total:,}",
+        "budget": f"{step.policy.max_num_batched_tokens:,}",
+    }
+    head = t("iteration {step}: {total} of {budget} tokens", **values)
+    if not is_between:
+        head = t("iteration {step}: {total} of {budget} tokens, {ms} ms", **values, ms=f"{1000 * snapshot.step_s:.0f}")
     body = ", ".join(parts) if parts else f'<span class="bs-quiet">{esc(t("nothing was scheduled"))}</span>'
     return f'<div class="bs-dict"><div class="bs-head">{esc(head)}</div><code>{{{body}}}</code></div>'
 

@@ -96,3 +96,11 @@ def test_no_sentence_of_a_card_is_said_without_the_catalogue():
     for path in (EXPERIMENTS / "cards").rglob("*.py"):
         bare = re.findall(r"\bsay\(\s*f?\"([^\"]*)\"", path.read_text(encoding="utf-8"))
         assert not [text for text in bare if re.search("[A-Za-z]", re.sub(r"\{\w+\}", "", text))], path
+
+
+@pytest.mark.parametrize(
+    ("n", "words"),
+    [(1, "1 iteration back"), (2, "2 iterations back"), (11, "11 iterations back"), (0, "0 iterations back")],
+)
+def test_english_says_one_thing_of_one_thing(n, words):
+    assert translator("en")("{n} iterations back", n=n) == words

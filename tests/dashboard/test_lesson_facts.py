@@ -112,7 +112,7 @@ def test_the_measurement_decides_and_not_what_theory_expects():
     assert direction(otherwise, "itl_max") == "more" != one.expected
     assert answer_of(one, otherwise) == 2
     assert "otherwise than theory" in verdict(one, otherwise).message
-    assert outcome(one, otherwise, translator("en"))[0] == verdict(one, otherwise)
+    assert outcome(one, otherwise)[0] == verdict(one, otherwise)
     as_expected = result_of("starve", {"itl_max": 20.0}, {"itl_max": 10.0})
     assert answer_of(one, as_expected) == 0
     assert "as theory expects" in verdict(one, as_expected).message

@@ -125,7 +125,7 @@ def test_a_scene_and_its_outcome_fit_the_room(scene, language):
     room, result = Room(), as_written(scene.name) if scene.runs else None
     room.show(scene.name, scene.title, scene.look)
     room.ask(scene.name, scene.choices, scene.question)
-    told = outcome(scene, result, translator(language))
+    told = outcome(scene, result)
     assert len(told) <= MAX_LINES
     room.reveal(0, told)
     assert all("{" not in line.told(translator(language)) for line in room.state.outcome)

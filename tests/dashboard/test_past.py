@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 
 import pytest
 
 from dashboard.frame import Frame
-from dashboard.hub import OLD_FRAMES, Hub
+from dashboard.hub import FOLLOW_AFTER, OLD_FRAMES, Hub
 from dashboard.moment import ENDED, GONE, HOLE, NO_RUN, NOT_YET, NOTHING, resolve
 from dashboard.past import GapBook, Moment, Past, decides, events, worst_gap
 from model_runner.views import Mark
@@ -218,3 +219,43 @@ def test_nothing_kept_is_said():
     found, problem = resolve([], Moment("", 5))
     assert found is None
     assert problem.template == NOTHING
+
+
+class _Observed(FakeClient):
+    """A client that keeps as few steps as this, and tells of each."""
+
+    def __init__(self, kept: int) -> None:
+        super().__init__()
+        self._kept = kept
+        self.observer = lambda snapshot: None
+
+    def observe(self, observer) -> None:
+        self.observer = observer
+
+    def history(self, last: int | None = None):
+        return super().history(min(self._kept, last or self._kept))
+
+    def run(self, steps: int = 1):
+        step = super().run(steps)
+        self.observer(self.latest)
+        return step
+
+
+def test_no_step_is_missed_while_no_page_is_open():
+    client = _Observed(kept=2 * FOLLOW_AFTER)
+    hub = hub_of(client)
+    hub.keep_up()
+    client.add("long", 4, 100)
+    for rounds in range(1, 6):
+        for _ in range(FOLLOW_AFTER):
+            client.run()
+        end = time.monotonic() + 20
+        while len(hub.kept()) < FOLLOW_AFTER or hub.kept()[-1].n < (rounds - 0.5) * FOLLOW_AFTER:
+            assert time.monotonic() < end, "nobody took the steps"
+            time.sleep(0.005)
+    frame = hub.frame()
+    assert frame is not None
+    assert frame.n == 5 * FOLLOW_AFTER - 1, "every step has its place"
+    summary = hub.epochs.summary()
+    assert summary is not None
+    assert summary.missed_steps == 0

@@ -307,3 +307,15 @@ def test_a_policy_refused_in_every_iteration_is_told_once_with_its_number():
         assert shown.count("no victim") == 1
         assert "(6 times in the last 8 iterations)" in shown
         assert shown.count("a dead victim") == 1
+
+
+def test_while_the_engine_is_held_the_decision_is_that_of_the_last_iteration_that_ran():
+    client = FakeClient(SchedulerPolicy(max_num_batched_tokens=16))
+    client.add("r0", 10, 4)
+    last = client.run(1)
+    nothing = replace(last, num_scheduled_tokens={}, kinds={})
+    beat = msgspec.structs.replace(client.latest, heartbeat=True, step_s=0.0, step=nothing)
+    html = step.decision(beat, {}, DARK, EN, last)  # type: ignore[arg-type]
+    assert "r0: <b>10</b>" in html
+    assert "iteration 1: 10 of 16 tokens" in html
+    assert " ms" not in html, "how long it took is not in a message between two iterations"
