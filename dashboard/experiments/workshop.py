@@ -32,6 +32,10 @@ T = TypeVar("T")
 
 SPEC_FILE: Final = "spec.toml"
 LOG_FILE: Final = "log.txt"
+REPORT_FILE: Final = "report.json"
+PRICES_FILE: Final = "prices.json"
+"""Of a simulation: what came out, and the step times of the live engine that it rests on."""
+PROGRESS: Final = re.compile(r"([\d,]+) of ([\d,]+) requests have come")
 SHOWN: Final = 100
 """The newest folders are listed, no more."""
 MAX_LOG: Final = 2000
@@ -129,6 +133,16 @@ class Workshop:
         except OSError:
             return ""
         return data.decode("utf-8", "replace")[-MAX_LOG:]
+
+    def simulated(self, name: str) -> tuple[int, int]:
+        """(requests that have come, all of them) of a simulation, as far as it has said; (0, 0) before that."""
+        found = PROGRESS.findall(self.log(name))
+        return (int(found[-1][0].replace(",", "")), int(found[-1][1].replace(",", ""))) if found else (0, 0)
+
+    def simulations(self) -> tuple[Path, ...]:
+        """The newest simulations that are over and told something, the newest first."""
+        found = sorted(self.folder.glob(f"*-whatif/{REPORT_FILE}"), reverse=True)
+        return tuple(path.parent for path in found[:SHOWN])
 
     def _refuse(self) -> None:
         if self.job is not None:

@@ -10,8 +10,9 @@ import streamlit as st
 from dashboard import engine
 from dashboard.elements import guarded, trouble
 from dashboard.experiments import workshop
+from dashboard.experiments.entry import Entry
 from dashboard.i18n import N_, Translate, translator
-from dashboard.screens import experiments_race, experiments_results, experiments_start
+from dashboard.screens import experiments_race, experiments_results, experiments_start, experiments_whatif
 from dashboard.screens.experiments_state import RESULT, keep
 from dashboard.views import experiments as views
 from dashboard.views.markup import esc, plain
@@ -23,6 +24,7 @@ SECTIONS: Final[Mapping[str, tuple[str, Callable[[Visit], None], bool]]] = {
     "start": (N_("Begin one"), experiments_start.draw, False),
     "results": (N_("Results"), experiments_results.draw, True),
     "race": (N_("Fork and race"), experiments_race.draw, True),
+    "whatif": (N_("What if"), experiments_whatif.draw, True),
 }
 """Name -> (title, what draws it, whether the audience has it too)."""
 
@@ -37,7 +39,7 @@ def draw() -> None:
         st.session_state[SECTION] = names[0]
     st.segmented_control(
         t("Part of the page"), names, key=SECTION, format_func=lambda name: t(SECTIONS[name][0]), required=True,
-        label_visibility="collapsed", help=t("Begin an experiment, read results, or race two policies."),
+        label_visibility="collapsed", help=t("Begin an experiment, read results, race policies, or simulate."),
     )  # fmt: skip
     under_way(seen.language)
     SECTIONS[st.session_state[SECTION]][1](seen)
@@ -56,19 +58,30 @@ def under_way(language: str) -> None:
     st.session_state["exp.job"] = name
     if before and before != name:  # the list of results and its findings are drawn anew
         st.rerun()
-    progress = entry.progress if entry else None
-    words = views.progress_words(progress, t) if job else t("No experiment runs.")
-    if entry and entry.manifest:
-        words = f"{entry.manifest.spec.name or views.kind_word(entry.manifest.spec.kind, t)} · {words}"
+    words, share = _progress(name, entry, t)
     left, right = st.columns([6.0, 1.0], vertical_alignment="center")
     with left:
-        st.progress(views.share_done(progress), text=plain(words))
+        st.progress(share, text=plain(words))
     if is_presenter():
         right.button(
             t("Cancel"), key="exp.cancel", on_click=_cancel, disabled=job is None, width="stretch",
             help=t("The run under way is given up, finished ones stay; Go on makes the rest."),
         )  # fmt: skip
     guarded(lambda: st.html(_competes(t, is_running=job is not None)), "experiment")
+
+
+def _progress(name: str, entry: Entry | None, t: Translate) -> tuple[str, float]:
+    """The line and the bar."""
+    if entry is None:
+        return t("No experiment runs."), 0.0
+    if name.endswith("-whatif"):
+        come, total = workshop.shared().simulated(name)
+        told = t("{done} of {total} requests have come", done=f"{come:,}", total=f"{total:,}") if total else ""
+        return f"{t('What if')} · {told or t('the process is starting')}", come / (total or 1)
+    words = views.progress_words(entry.progress, t)
+    if entry.manifest:
+        words = f"{entry.manifest.spec.name or views.kind_word(entry.manifest.spec.kind, t)} · {words}"
+    return words, views.share_done(entry.progress)
 
 
 def _competes(t: Translate, *, is_running: bool) -> str:

@@ -62,11 +62,11 @@ def _choose(language: str) -> None:
     )  # fmt: skip
     go.button(
         t("Fork and race"), key="exp.race", on_click=_start, args=(False,), width="stretch", type="primary",
-        help=t("Forecasts both policies from the newest iteration, with the same requests to come. Nothing changes live."),
+        help=t("Forecasts both policies from the newest iteration on, for the same requests. Nothing changes live."),
     )  # fmt: skip
     real.button(
         t("Put B in force, and check"), key="exp.race.real", on_click=_start, args=(True,), width="stretch",
-        help=t("Forecasts from the newest iteration and changes the engine at once: the real line against its forecast."),
+        help=t("Forecasts from the newest iteration on and changes the engine: the real line against its forecast."),
     )  # fmt: skip
     now = engine.shared().desk.policy
     rival, wrong = rival_of(now)

@@ -15,7 +15,7 @@ from experiments.virtual.forecast import Ghost, Series
 from experiments.virtual.race import Check
 
 STAGES: Final = {
-    "none": N_("No race yet. The presenter forks the live iteration, and both policies go on from it on a virtual clock."),
+    "none": N_("No race yet. The presenter forks the live iteration; both policies go on from it on a virtual clock."),
     "making": N_("The forecasts are being made."),
     "following": N_("The real run goes on beside its forecasts."),
     "over": N_("The real run has gone as far as the forecasts."),

@@ -24,7 +24,7 @@ from experiments.traces.generators import (
     parse_lengths,
 )
 from experiments.traces.reading import read_trace
-from experiments.virtual.cost import CostModel, Gpu, ModelShape, RooflineCost
+from experiments.virtual.cost import TERMS, CostModel, FittedCost, Gpu, ModelShape, RooflineCost
 from experiments.virtual.fit import FitError, Fitted, fit
 from experiments.virtual.fleet import ROUTINGS, FleetSpec, Tally
 from experiments.virtual.hardware import GB, GPUS, MODELS, TFLOPS
@@ -36,6 +36,9 @@ from scheduler.replay import policy_of, setting
 from scheduler.workload import WorkloadError
 
 HELP = "the same scheduler on a virtual clock, for very many requests"
+
+LIVE_BLOCKS: Final = 192
+"""KV blocks of a replica with --prices, as the live engine has them unless it is told otherwise."""
 
 GPU_SEQS: Final = 256
 GPU_TOKENS: Final = {"sarathi": 512, "orca-max": 16_384, "vllm-v0": 16_384, "tgi-worst-case": 16_384}
@@ -88,6 +91,9 @@ def _workload_options(group: argparse._ArgumentGroup) -> None:
 
 def _cost_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fitted", nargs="+", type=Path, metavar="RUN.json", help="fit them to measured runs")
+    group.add_argument(
+        "--prices", type=Path, metavar="PRICES.json", help="or take those that the page fitted to its live engine"
+    )
     group.add_argument("--gpu", default="H100-SXM", help=f"one of {', '.join(GPUS)}, or GB/s,TFLOPS,GB by hand")
     group.add_argument(
         "--model",
@@ -136,6 +142,10 @@ def _cost_model(options: argparse.Namespace) -> tuple[CostModel, list[str], Pool
         at = run.conditions
         pool = PoolShape(options.num_blocks or at.num_blocks, at.block_size, at.max_model_len, at.num_host_blocks)
         return fitted.model, [fitted.model.describe(), fitted.held_out_error.describe()], pool
+    shape = PoolShape(options.num_blocks or LIVE_BLOCKS, options.block_size, options.max_model_len)
+    if options.prices:
+        priced = _priced(options.prices)
+        return priced, [priced.describe()], shape
     model = RooflineCost(
         _gpu(options.gpu),
         _model(options.model),
@@ -145,7 +155,19 @@ def _cost_model(options: argparse.Namespace) -> tuple[CostModel, list[str], Pool
         options.overhead_ms / 1e3,
     )
     blocks = options.num_blocks or model.num_blocks(options.block_size)
-    return model, [model.describe()], PoolShape(blocks, options.block_size, options.max_model_len)
+    return model, [model.describe()], replace(shape, num_blocks=blocks)
+
+
+def _priced(path: Path) -> FittedCost:
+    try:
+        priced = msgspec.json.decode(path.read_bytes(), type=FittedCost)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"--prices {path}: not prices of a step: {error}") from error
+    if len(priced.coefficients) != len(TERMS) or min(priced.coefficients) < 0:
+        raise InputError(
+            f"--prices {path}: coefficients are {priced.coefficients}, expected {len(TERMS)} of at least 0"
+        )
+    return priced
 
 
 def _fitted(paths: Sequence[Path]) -> tuple[Fitted, Run]:
@@ -199,7 +221,7 @@ def _arms(
     settings = dict(setting(text) for text in options.set)
     found: list[tuple[str, int, FleetSpec, Source]] = []
     for name in options.policy:
-        policy = _policy(name, settings, on_gpu=not options.fitted)
+        policy = _policy(name, settings, on_gpu=not (options.fitted or options.prices))
         spec = FleetSpec(policy, pool, cost_model, options.replicas, options.routing)
         for seed in options.seeds:
             found.append((name, seed, replace(spec, seed=seed), _source(options, seed)))

@@ -16,7 +16,7 @@ from experiments.virtual.fleet import FleetSpec, Tally, run_fleet
 
 BACKENDS: Final = ("joblib", "ray")
 
-SHOW_EVERY: Final = 100_000
+SHOW_EVERY: Final = 20_000
 """Requests between two lines of progress."""
 
 T = TypeVar("T")

@@ -1,30 +1,276 @@
-"""The page of experiments."""
+"""The page of experiments as a script: what it says of finished folders, and that only the presenter acts."""
 
 from __future__ import annotations
 
+import io
+import time
+import zipfile
+from dataclasses import replace
+from fractions import Fraction
+
 import pytest
 
-from dashboard import engine
-from dashboard.experiments import workshop
+from dashboard import engine, visit
+from dashboard.arrow import decode
+from dashboard.charts.experiment_specs import CHARTS, experiment_spec
+from dashboard.door import Door
+from dashboard.experiments import racing, tables, workshop
+from dashboard.experiments.findings import make
+from dashboard.i18n import translator
+from dashboard.screens.experiments_card import zipped
+from dashboard.screens.experiments_state import UPLOAD_PROBLEM, UPLOADED
+from experiments.exports import FORMATS
+from scheduler import PRESETS
+from tests.dashboard.experiment_folders import TINY, experiment
 from tests.dashboard.fakes import FakeClient, engine_with
-from tests.dashboard.page_script import html, page
+from tests.dashboard.page_script import charts, html, page
+
+T = translator("en")
+PART = "exp.r.part"
 
 
 @pytest.fixture
-def running(monkeypatch, tmp_path):
+def shop(monkeypatch, tmp_path):
+    made = workshop.Workshop(tmp_path / "experiments")
+    made.folder.mkdir()
+    monkeypatch.setattr(workshop, "shared", lambda: made)
+    return made
+
+
+@pytest.fixture
+def running(monkeypatch, shop):
     fake = FakeClient()
     for i in range(6):
-        fake.add(f"r{i}", 20, 30)
+        fake.add(f"r{i}", 20, 60)
     shared = engine_with(fake)
     monkeypatch.setattr(engine, "shared", lambda: shared)
     fake.run(40)
-    shop = workshop.Workshop(tmp_path / "experiments")
-    monkeypatch.setattr(workshop, "shared", lambda: shop)
+    racer = racing.Racer()
+    monkeypatch.setattr(racing, "shared", lambda: racer)
     return shared
 
 
-def test_the_form_draws(running):
-    at = page(view="experiments")
-    print([e.value for e in at.exception], [w.value for w in at.warning])
-    print(html(at)[-3000:])
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder of each kind."""
+    root = tmp_path_factory.mktemp("experiments")
+    return {
+        "ab": experiment(root, replace(TINY, ttft_s=0.2, tpot_s=0.02)),
+        "factorial": experiment(root, replace(TINY, kind="factorial", num_requests=12)),
+        "chunk": experiment(root, replace(TINY, kind="chunk")),
+    }
+
+
+def findings(path):
+    entry = workshop.Workshop(path.parent).entry(path.name)
+    return make(entry, entry.manifest)
+
+
+@pytest.fixture(scope="module")
+def found(folders):
+    return {kind: findings(path) for kind, path in folders.items()}
+
+
+def results(shop, path, part: str = "", lang: str = "en"):
+    """The page on a folder's results, once they are computed."""
+    (shop.folder / path.name).symlink_to(path)
+    while shop.findings.get(shop.entry(path.name)) is None:
+        time.sleep(0.02)
+    at = page(view="experiments", lang=lang)
+    at.button_group(key="exp.section").set_value("results").run()
+    if part:
+        at.button_group(key=PART).set_value(part).run()
     assert not at.exception
+    return at
+
+
+def test_the_form_says_what_will_be_done_and_waits_for_run(running, shop):
+    at = page(view="experiments")
+    assert not at.exception
+    assert "8 runs of 60 requests" in html(at)
+    assert "How long it takes is not known" in html(at) or "as fast as the live engine" in html(at)
+    assert not at.button(key="exp.run").disabled
+    at.button_group(key="exp.f.kind").set_value("chunk").run()
+    at.text_input(key="exp.f.sizes").set_value("16, many").run()
+    assert "chunk.sizes" in at.warning[0].value.replace("\\", "")
+    assert at.button(key="exp.run").disabled
+    assert not any(shop.folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["ab", "factorial", "chunk"])
+@pytest.mark.parametrize("source", ["style", "file"])
+def test_every_form_draws_in_korean(running, kind, source):
+    at = page(view="experiments", lang="ko")
+    at.button_group(key="exp.f.kind").set_value(kind).run()
+    at.button_group(key="exp.f.source").set_value(source).run()
+    assert not at.exception
+
+
+def test_fields_outlive_a_look_at_the_results(running):
+    at = page(view="experiments")
+    at.number_input(key="exp.f.repeats").set_value(6).run()
+    at.button_group(key="exp.section").set_value("results").run()
+    at.button_group(key="exp.section").set_value("start").run()
+    assert at.number_input(key="exp.f.repeats").value == 6
+
+
+def test_a_wrong_file_changes_nothing_and_names_line_and_field(running):
+    at = page(view="experiments")
+    at.button_group(key="exp.f.source").set_value("file").run()
+    at.get("file_uploader")[0].upload(
+        "good.csv", b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,9,4\n", "text/csv"
+    ).run()
+    assert "vidur, 1 requests" in html(at)
+    kept = at.session_state[UPLOADED]
+    at.get("file_uploader")[0].upload(
+        "bad.csv", b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,9,x\n", "text/csv"
+    ).run()
+    assert at.session_state[UPLOADED] is kept
+    assert "line 2: num_decode_tokens" in at.session_state[UPLOAD_PROBLEM]
+
+
+def test_the_overview_has_every_metric_its_verdict_and_what_got_worse(running, shop, folders, found):
+    at = results(shop, folders["ab"])
+    rows = charts(at)["rows"]["rows"]
+    assert rows["n"][:2] == ["Output tokens / s", "Requests / s"]
+    comparison = found["ab"].comparison
+    change = comparison.differences["output_tokens_per_s"].ratio - 1
+    assert rows["m"][0] == pytest.approx(change, rel=1e-5)
+    text = html(at)
+    assert all(word in text for word in ("▲ better", "? unclear", "How requests ended", "queue kept growing"))
+    assert "<b>bold</b>" not in text
+
+
+def test_a_bar_of_the_chart_has_the_verdict_of_its_interval(found):
+    rows = decode(tables.difference_data(found["ab"].comparison, T)["rows"])
+    for low, high, place in zip(rows["lo"], rows["hi"], rows["v"], strict=True):
+        if low is not None:
+            assert (low > 0 or high < 0) == (place != 2)
+
+
+def test_shapley_shares_of_the_chart_lead_from_none_to_all(found):
+    for each in found["factorial"].factorial.attributions.values():
+        rows = decode(tables.share_data(each, T)["rows"])
+        assert rows["lo"][1:5] == rows["hi"][:4]
+        assert rows["hi"][4] == pytest.approx(rows["hi"][5], rel=1e-5)
+        assert sum((part.change for part in each.shares), Fraction(0)) == each.gain.change
+
+
+def test_the_factorial_tells_effects_interactions_and_what_does_not_exist(running, shop, folders):
+    at = results(shop, folders["factorial"], "whose")
+    text = html(at)
+    assert "iteration-level batching × paged allocation" in text
+    assert "Optimistic admission needs paged allocation" in text
+    assert len(charts(at)["rows"]["rows"]["n"]) == 6
+
+
+def test_the_microscope_has_a_point_a_size_with_its_interval(running, shop, folders):
+    at = results(shop, folders["chunk"], "microscope", "ko")
+    points = charts(at)["points"]["points"]
+    assert points["n"] == ["16", "32", "64", "128"]
+    assert all(low <= x <= high for low, x, high in zip(points["x1"], points["x"], points["x2"], strict=True))
+    assert "꺾" in html(at)
+
+
+def test_parts_of_a_ledger_bar_add_up_to_its_total(found):
+    data = {name: decode(table) for name, table in tables.ledger_data(found["ab"].ledger, "a", "b", T).items()}
+    for row in range(6):
+        parts = [k for k, r in enumerate(data["bars"]["r"]) if r == row]
+        assert sum(data["bars"]["p"][k] for k in parts) == pytest.approx(1, abs=1e-5)
+        ends = [data["bars"]["e"][k] for k in parts]
+        assert ends == sorted(ends)
+        assert ends[-1] <= 1 + 1e-6
+
+
+def test_the_plane_is_read_at_the_limits_of_the_sliders(running, shop, folders, found):
+    at = results(shop, folders["ab"], "plane")
+    both = found["ab"].plane
+    cells = charts(at)["cells"]["cells"]
+    assert len(cells["w"]) == both.winner.size
+    assert set(cells["w"]) == set(both.winner.flatten().tolist())
+    middle = len(both.a.ttft_limits_s) // 2
+    assert f"{both.a.goodput_rps[middle, middle]:.3f} good requests / s" in html(at)
+
+
+@pytest.mark.parametrize("part", ["waste", "rosetta", "files"])
+def test_the_other_parts_draw_in_both_languages(running, shop, folders, part):
+    for lang in ("en", "ko"):
+        (shop.folder / folders["ab"].name).unlink(missing_ok=True)
+        at = results(shop, folders["ab"], part, lang)
+        assert not [each.value for each in at.error]
+    assert part != "rosetta" or "GuideLLM" in html(at)
+
+
+def test_the_card_is_drawn_in_the_language_of_the_page_and_escaped(running, shop, folders):
+    at = results(shop, folders["ab"], "card", "ko")
+    text = html(at)
+    assert "이 결과가 뒷받침하지 않는 것" in text
+    assert "tiny &lt;b&gt;bold&lt;/b&gt;" in text
+
+
+def test_a_card_without_its_conditions_has_no_headline(running, shop, tmp_path):
+    path = experiment(tmp_path / "other", replace(TINY, tuned=None), runs=3)
+    text = html(results(shop, path, "card"))
+    assert "No headline number" in text
+    assert "bs-missing" in text
+
+
+def test_an_unfinished_folder_offers_to_go_on_and_a_finished_one_does_not(running, shop, folders, tmp_path):
+    at = results(shop, experiment(tmp_path / "other", TINY, runs=2))
+    assert not at.button(key="exp.resume").disabled
+    (shop.folder / folders["factorial"].name).symlink_to(folders["factorial"])
+    at.run()
+    at.selectbox(key="exp.r.chosen").set_value(folders["factorial"].name).run()
+    assert at.button(key="exp.resume").disabled
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_export_is_a_zip_with_a_file_a_run(folders, name):
+    names = zipfile.ZipFile(io.BytesIO(zipped(folders["ab"], name))).namelist()
+    assert len({each.split(".")[0] for each in names}) == (1 if name == "workload" else 4)
+
+
+def test_the_audience_reads_results_and_can_begin_nothing(monkeypatch, running, shop, folders):
+    locked = replace(running, door=Door("open-sesame-42"))
+    monkeypatch.setattr(engine, "shared", lambda: locked)
+    monkeypatch.setattr(visit, "_cookie", lambda kind: None)
+    (shop.folder / folders["ab"].name).symlink_to(folders["ab"])
+    at = page(view="experiments")
+    keys = {button.key for button in at.button}
+    assert not keys & {"exp.run", "exp.cancel", "exp.resume", "exp.race", "exp.race.real", "exp.whatif"}
+    for section in ("race", "whatif"):
+        at.button_group(key="exp.section").set_value(section).run()
+        assert not at.exception
+        assert {button.key for button in at.button} & keys == {button.key for button in at.button}
+    assert "start" not in at.button_group(key="exp.section").options
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_a_race_has_both_ghosts_the_error_and_changes_the_engine_only_when_asked(monkeypatch, running, is_real):
+    monkeypatch.setattr(running.client.traffic, "ahead", lambda seconds: (), raising=False)
+    before = running.desk.policy
+    at = page(view="experiments")
+    at.button_group(key="exp.section").set_value("race").run()
+    at.selectbox(key="exp.g.race.preset").set_value("sarathi").run()
+    at.button(key="exp.race.real" if is_real else "exp.race").click().run()
+    until = time.monotonic() + 30
+    while racing.shared().shown.stage in ("none", "making") and time.monotonic() < until:
+        time.sleep(0.02)
+    running.client.run(5)
+    time.sleep(0.7)
+    at.run()
+    assert not at.exception
+    text, lines = html(at), charts(at)["lines"]["lines"]
+    assert "held out" in text
+    assert {1, 2} <= set(lines["s"])
+    assert (running.client.policy.max_num_batched_tokens == PRESETS["sarathi"].max_num_batched_tokens) == is_real
+    assert is_real or running.client.policy == before
+
+
+@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_every_chart_has_a_fixed_height_and_the_background_of_its_theme(name, theme):
+    spec = experiment_spec(name, theme, "ko")
+    assert spec["config"]["background"] == {"dark": "#0e1117", "light": "#ffffff"}[theme]
+    parts = spec.get("vconcat", [spec])
+    assert all(isinstance(part["height"], int) for part in parts)
