@@ -100,7 +100,8 @@ def race(theme: Theme, t: Translate, field: str) -> dict[str, Any]:
         base = alt.Chart(data("lines")).transform_filter(f"datum.s == {place}")
         mark = base.mark_line(color=ink, strokeWidth=width, strokeDash=dash, interpolate="step-after")
         layers.append(mark.encode(x=x, y=y, order="x:Q"))
-    ends = alt.Chart(data("names")).encode(x=x, y=y, text="t:N")
-    layers += haloed(theme, ends, align="right", dx=-4, dy=-9, fontSize=12)
+    if field == "a":  # queues often end at the same number, where names would lie upon each other
+        ends = alt.Chart(data("names")).encode(x=x, y=y, text="t:N")
+        layers += haloed(theme, ends, align="right", dx=-4, dy=-9, fontSize=12)
     spec: dict[str, Any] = alt.layer(*layers).properties(height=RACE_HEIGHT).to_dict(validate=False)
     return spec

@@ -208,5 +208,5 @@ def toml_of(spec: Spec) -> bytes:
 
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_none(each) for name, each in value.items() if each is not None}
+        return {name: _without_none(each) for name, each in value.items() if each not in (None, "")}
     return [_without_none(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -56,7 +56,7 @@ class Report(msgspec.Struct, frozen=True):
 def report_html(report: Report, t: Translate) -> str:
     """What it rests on, each policy's figures, and what making it took."""
     fleet = t(
-        "{n} replicas by {routing}, each with {blocks} KV blocks of {size} tokens. Simulated, not measured.",
+        "Replicas: {n}, routing {routing}, each with {blocks} KV blocks of {size} tokens. Simulated, not measured.",
         n=f"{report.replicas:,}", routing=report.routing, blocks=f"{report.pool.get('num_blocks', 0):,}",
         size=report.pool.get("block_size") or 0,
     )  # fmt: skip
