@@ -74,7 +74,7 @@ def _rows(theme: Theme, num_rows: int, marks: list[Any], left: int = NAME_PX, ri
         _frame(left, right), grid, zero, *marks,
         names.encode(x={"value": left - 10}, y={"field": "mid", **PIXELS}, text="n:N"),
         words.encode(
-            x={"value": {"expr": f"width-{right - 12}"}}, y={"field": "mid", **PIXELS}, text="t:N", color=raw("c")
+            x={"value": {"expr": f"width-{right - 12}"}}, y={"field": "mid", **PIXELS}, text="t:N", color=raw("tc")
         ),
     ]  # fmt: skip
     top = alt.layer(*layers).properties(height=height)
@@ -87,7 +87,7 @@ def placed(source: Any, theme: Theme) -> Any:
     """Rows with their pixels and the colour of their verdict."""
     return alt.Chart(source).transform_calculate(
         mid=f"(datum.r + 0.5) * {ROW_PX}", top=f"datum.r * {ROW_PX} + 4", low=f"(datum.r + 1) * {ROW_PX} - 4",
-        c=f"{json.dumps(inks(theme))}[datum.v]",
+        c=f"{json.dumps(inks(theme))}[datum.v]", tc=f"{json.dumps([*inks(theme)[:3], theme.ink])}[datum.v]",
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from dashboard.arrow import F32, I8, I16, TEXT, rows
 from dashboard.charts.outcomes import GROUPS, NUM_DIFFERENCES, PARTS, VERDICTS
+from dashboard.experiments import words
 from dashboard.experiments.words import (
     FACTORS,
     change_words,
@@ -81,7 +82,7 @@ def share_data(attribution: Attribution | None, t: Translate) -> Data:
     gain = end - start
     for part in attribution.shares:
         after = at + part.value
-        told = f"{signed(part.value, unit)} {span(part.interval, unit)}"
+        told = f"{t(words.VERDICTS[part.verdict])}  {signed(part.value, unit)} {span(part.interval, unit)}"
         told += f" · {percent(part.value / gain)}" if gain else ""
         name = t(FACTORS[part.members[0]])
         records.append((len(records), name, at, after, after, VERDICTS.index(part.verdict), told))
