@@ -31,7 +31,6 @@ def press(page, name: str) -> None:
     button.click()
 
 
-@pytest.mark.soak
 def test_a_scene_is_asked_voted_on_run_and_revealed_with_its_numbers(lesson):
     page = lesson("en-US")
     press(page, "Ask")
