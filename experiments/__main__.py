@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,7 +27,11 @@ def main(argv: Sequence[str]) -> int:
         module = importlib.import_module(module_name)
         parser = argparse.ArgumentParser(prog=f"python -m experiments {argv[0]}", description=help_text)
         module.add_arguments(parser)
-        return int(module.main(parser.parse_args(argv[1:])))
+        try:
+            return int(module.main(parser.parse_args(argv[1:])))
+        except BrokenPipeError:  # who reads has seen enough, as "head" has; nothing more can be said to it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
     lines = [f"  {name:<8}{help_text}" for name, (_, help_text) in COMMANDS.items()]
     print("usage: python -m experiments COMMAND ...\n\n" + "\n".join(lines), file=sys.stderr)
     return 0 if list(argv[:1]) in (["-h"], ["--help"]) else 2
