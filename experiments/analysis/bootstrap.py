@@ -71,6 +71,11 @@ class Plan:
     level: float
     request_weights: Ints | None
 
+    @property
+    def by_spread(self) -> bool:
+        """Whether intervals are mean +- t x standard error: 2 to 4 runs an arm."""
+        return self.method == "requests" and min(self.runs) > 1
+
 
 def make_plan(
     arms: Sequence[Sequence[Table]], *, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
@@ -270,16 +275,22 @@ def interval(plan: Plan, drawn: Floats, arms: int = 2) -> Interval | None:
 
     None where a resample has no value, or where there is only one unit to draw.
     """
-    few = min(plan.runs)
-    by_run = plan.method == "repeats" or few > 1
-    units = few if by_run else plan.units
-    if units < 2 or not np.isfinite(drawn).all():
+    reach = reach_of(plan, arms)
+    if reach is None or not np.isfinite(drawn).all():
         return None
-    freedom = arms * (few - 1) if by_run else units - 1
-    reach = math.sqrt(units / (units - 1)) * student.quantile((1 + plan.level) / 2, freedom)
-    if by_run and plan.method == "requests":
+    if plan.by_spread:
         middle, error = float(drawn.mean()), float(drawn.std())
         return Interval(middle - reach * error, middle + reach * error, plan.level)
     tail = NormalDist().cdf(-reach)
     low, high = np.quantile(drawn, (tail, 1 - tail))
     return Interval(float(low), float(high), plan.level)
+
+
+def reach_of(plan: Plan, arms: int = 2) -> float | None:
+    """Standard errors from the middle of an interval to its ends; None where there is only one unit to draw."""
+    by_run = plan.method == "repeats" or plan.by_spread
+    units = min(plan.runs) if by_run else plan.units
+    if units < 2:
+        return None
+    freedom = arms * (units - 1) if by_run else units - 1
+    return math.sqrt(units / (units - 1)) * student.quantile((1 + plan.level) / 2, freedom)

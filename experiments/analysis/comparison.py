@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.analysis.bootstrap import LEVEL, RESAMPLES, Interval, Method, Plan, draw, interval, make_plan
 from experiments.analysis.metrics import METRICS, Counts, Metric, Value, counts, measure_table
+from experiments.analysis.ratio import ratio_interval
 from experiments.analysis.samples import Bools, Floats, Slo, Table, table
 from experiments.analysis.saturation import Saturation, saturation
 from experiments.record import Run
@@ -157,7 +158,7 @@ def _difference(
         if metric.name in drawn[0] and metric.name in drawn[1]:
             of_a, of_b = drawn[0][metric.name], drawn[1][metric.name]
             between = interval(plan, of_b - of_a)
-            over = interval(plan, of_b / of_a) if a and np.all(of_a) else None
+            over = ratio_interval(plan, of_a, of_b) if a else None
     return Difference(
         metric.name,
         a,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from experiments.cards.escape import visible
+
 SHOWN: Final = (
     "output_tokens_per_s",
     "request_rps",
@@ -63,13 +65,13 @@ def _head(report: dict[str, Any]) -> str:
     threads = f", {c['threads']} threads" if c["threads"] else ""
     return "\n".join(
         [
-            f"{report['name']}: {runs['done']} of {runs['planned']} runs",
-            f"workload: {trace['name']}, {trace['requests']} requests, sha256 {trace['sha256'][:12]}; "
-            f"{trace['origin']['source']}: {trace['origin']['description']}",
+            f"{visible(report['name'])}: {runs['done']} of {runs['planned']} runs",
+            f"workload: {visible(trace['name'])}, {trace['requests']} requests, sha256 {trace['sha256'][:12]}; "
+            f"{visible(trace['origin']['source'])}: {visible(trace['origin']['description'])}",
             f"{c['kind']}: {c['model']}, {c['dtype']}, {c['device']}{threads}; {c['num_blocks']} blocks of "
             f"{c['block_size']} tokens; driver's own share of the time: "
             + ("none" if own is None else f"at most {100 * own:.1f} %"),
-            f"command: {c['command']}",
+            f"command: {visible(c['command'])}",
         ]
     )
 

@@ -5,22 +5,39 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
+from experiments.analysis.metrics import METRICS
 from model_runner.config import DEFAULT_MODEL
 
 MAX_SPEC_BYTES: Final = 2**20
+MAX_THREADS: Final = 1024
+"""Above any machine's cores; a process that starts many thousands of them dies without a word."""
+MAX_NAME: Final = 200
+DEVICE_PATTERN: Final = "^(auto|cpu|cuda(:[0-9]{1,3})?)$"
 LABEL_PATTERN: Final = "^[a-z0-9][a-z0-9._-]{0,39}$"
 
 Count = Annotated[int, Meta(ge=1, le=100_000_000)]
+Threads = Annotated[int, Meta(ge=0, le=MAX_THREADS)]
 CountOrNone = Annotated[int, Meta(ge=0, le=100_000_000)]
 Label = Annotated[str, Meta(pattern=LABEL_PATTERN)]
 Limit = Annotated[float, Meta(gt=0, le=1e6)]
 
 Kind = Literal["single", "ab", "factorial", "chunk"]
+NumberType = Literal["auto", "float32", "bfloat16"]
+ChunkField = Literal["max_num_batched_tokens", "long_prefill_token_threshold"]
+
+WORDS: Final = {
+    "kind": f"one of {', '.join(get_args(Kind))}",
+    "model.dtype": f"one of {', '.join(get_args(NumberType))}",
+    "model.device": "auto, cpu, cuda or cuda:N",
+    "chunk.field": f"one of {', '.join(get_args(ChunkField))}",
+    "label": "1 to 40 characters of a-z, 0-9, '.', '_' and '-', the first a letter or digit",
+}
+"""What would be right, where msgspec's own words do not tell it to people."""
 
 TABLES: Final[dict[str, tuple[str, ...]]] = {
     "single": ("policy",),
@@ -39,9 +56,9 @@ class ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[model]``: the fields of ``RunnerConfig``, with its defaults. "auto" and 0 are settled at the first start."""
 
     model: str = DEFAULT_MODEL
-    device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    threads: CountOrNone = 0
+    device: Annotated[str, Meta(pattern=DEVICE_PATTERN)] = "auto"
+    dtype: NumberType = "auto"
+    threads: Threads = 0
     block_size: Count = 16
     num_blocks: Count = 192
     num_host_blocks: CountOrNone = 64
@@ -104,7 +121,7 @@ class ChunkTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     sizes: Annotated[tuple[Count, ...], Meta(min_length=2, max_length=64)]
     long_prompt_len: Count
-    field: Literal["max_num_batched_tokens", "long_prefill_token_threshold"] = "max_num_batched_tokens"
+    field: ChunkField = "max_num_batched_tokens"
 
 
 class SloTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +148,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Kind
     trace: TraceTable
-    name: str = ""
+    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
     repeats: Annotated[int, Meta(ge=1, le=1000)] = 2
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     model: ModelTable = ModelTable()
@@ -187,6 +204,9 @@ def _check_tables(spec: Spec, source: str) -> None:
         raise SpecError(
             f"{source}: model.max_model_len is missing; the arms of a factorial reserve memory and step budgets for it"
         )
+    if spec.claim.headline not in METRICS:
+        found = f"{source}: claim.headline is {spec.claim.headline!r:.80}"
+        raise SpecError(f"{found}, expected one of {', '.join(METRICS)}")
     if spec.chunk is not None and len(set(spec.chunk.sizes)) < len(spec.chunk.sizes):
         raise SpecError(f"{source}: chunk.sizes is {list(spec.chunk.sizes)}, expected each size once")
 
@@ -207,6 +227,8 @@ def _in_words(message: str, data: dict[str, Any]) -> str:
     missing = re.search(r"missing required field `(.*)`", what)
     if missing:
         return f"{'.'.join(filter(None, (path, missing[1])))} is missing"
+    if "enum value" in what or "matching regex" in what:
+        what = f"expected {WORDS[path if path in WORDS else path.rpartition('.')[2]]}"
     return f"{path} is {_value_at(path, data)!r:.80}: {what}"
 
 

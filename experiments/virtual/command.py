@@ -45,6 +45,9 @@ GPU_TOKENS: Final = {"sarathi": 512, "orca-max": 16_384, "vllm-v0": 16_384, "tgi
 """Presets carry limits for a CPU. On a GPU max_num_seqs is 256, and max_num_batched_tokens this or 2,048 (16,384 where
 a prompt is never cut), unless --set says otherwise."""
 
+MAX_REPLICAS: Final = 10_000
+"""Each has a scheduler of its own in memory."""
+
 EXAMPLE: Final = """example:
   python -m experiments whatif --num-requests 1000000 --rate 40 --gpu H100-SXM --model Llama-3.1-8B \\
       --replicas 4 --jobs 2
@@ -72,7 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fleet.add_argument("--num-blocks", type=int, help="KV blocks of a replica (default: what fits into the GPUs)")
     fleet.add_argument("--max-model-len", type=int, default=16_384, help="tokens of prompt and output together")
     work = parser.add_argument_group("how it is computed")
-    work.add_argument("--jobs", type=int, default=1, help="processes; replicas under round_robin, or arms, share them")
+    work.add_argument(
+        "--jobs", type=int, default=1, help="processes that share replicas under round_robin, or arms; -1 = one a core"
+    )
     work.add_argument("--backend", choices=BACKENDS, default="joblib", help="this machine, or a Ray cluster")
     work.add_argument("--ray-address", help="of the cluster (auto, ray://HOST:PORT); none = a Ray on this machine")
     work.add_argument("--out", type=Path, help="JSON file to write")
@@ -94,11 +99,16 @@ def _cost_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--prices", type=Path, metavar="PRICES.json", help="or take those that the page fitted to its live engine"
     )
-    group.add_argument("--gpu", default="H100-SXM", help=f"one of {', '.join(GPUS)}, or GB/s,TFLOPS,GB by hand")
+    group.add_argument(
+        "--gpu",
+        default="H100-SXM",
+        help=f"one of {', '.join(GPUS)}, or GB/s,TFLOPS,GB by hand (default: %(default)s)",
+    )
     group.add_argument(
         "--model",
         default="Llama-3.1-8B",
-        help=f"one of {', '.join(MODELS)}, or billions of parameters,layers,heads,kv heads,head dim by hand",
+        help=f"one of {', '.join(MODELS)}, or billions of parameters,layers,heads,kv heads,head dim by hand "
+        "(default: %(default)s)",
     )
     group.add_argument(
         "--num-gpus", type=int, default=1, help="for one replica together; their talk costs nothing here"
@@ -111,6 +121,7 @@ def _cost_options(group: argparse._ArgumentGroup) -> None:
 def main(options: argparse.Namespace) -> int:
     """0 = done, 2 = the input cannot be used, and the reason is on the error output."""
     try:
+        _check(options)
         cost_model, notes, shape = _cost_model(options)
         arms = _arms(options, cost_model, shape)
         began = time.perf_counter()
@@ -128,6 +139,23 @@ def main(options: argparse.Namespace) -> int:
         return 2
     print("\n".join(lines_of(report)))
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Whole numbers that nothing behind them would refuse in words."""
+    ranges = {
+        "--replicas": (options.replicas, 1, MAX_REPLICAS),
+        "--block-size": (options.block_size, 1, 1_000_000),
+        "--num-blocks": (options.num_blocks, 1, 1_000_000_000),
+        "--max-model-len": (options.max_model_len, 2, 100_000_000),
+    }
+    for name, (value, least, most) in ranges.items():
+        if value is not None and not least <= value <= most:
+            raise InputError(f"{name} is {value}, expected a whole number from {least} to {most:,}")
+    if options.jobs < 1 and options.jobs != -1:
+        raise InputError(f"--jobs is {options.jobs}, expected at least 1, or -1 for one a core")
+    if options.trace is not None and (options.rate is not None or options.arrivals or options.prompt or options.output):
+        raise InputError("--trace has its own arrivals and lengths; give no --rate, --arrivals, --prompt or --output")
 
 
 def _run(options: argparse.Namespace, arms: Sequence[tuple[FleetSpec, Source]]) -> list[Tally]:

@@ -77,6 +77,9 @@ def lines_of(report: dict[str, Any]) -> list[str]:
         )
         for measure in ("ttft_s", "tpot_s", "e2e_s", "queue_s"):
             each = row[measure]
+            if not each["count"]:
+                lines.append(f"  {measure:8} of no request")
+                continue
             lines.append(
                 f"  {measure:8} p50 {each['p50']:9.4f}  p90 {each['p90']:9.4f}  p99 {each['p99']:9.4f}  "
                 f"mean {each['mean']:9.4f}  ({each['count']:,} requests; quantiles within 0.5 %)"

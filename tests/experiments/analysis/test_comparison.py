@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.analysis.bootstrap import Interval
 from experiments.analysis.comparison import compare
 from experiments.analysis.metrics import METRICS, Counts
+from experiments.analysis.ratio import _fieller
 from experiments.analysis.samples import Slo, table
 from experiments.analysis.saturation import saturation
 from experiments.record import RequestRow, Run
@@ -150,3 +152,34 @@ def test_requests_that_were_never_scheduled_keep_the_queue_from_emptying():
     ]
     found = saturation(table(run([*kept, *never], 20.0)))
     assert (found.state, found.drain_s) == ("yes", None)
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 4, 5])
+def test_the_intervals_of_the_change_and_of_the_difference_call_the_same_metrics_different(repeats: int):
+    """A card prints the interval of the change beside the verdict, which is made from that of the difference."""
+    generator = np.random.default_rng(repeats)
+    arms = [
+        [served(int(generator.integers(1000)), wait * generator.uniform(0.8, 1.2), gap * generator.uniform(0.8, 1.2))
+         for _ in range(repeats)]
+        for wait, gap in ((0.5, 0.05), (0.3, 0.06))
+    ]  # fmt: skip
+    made = compare(*arms, SLO).differences.values()
+    known = [each for each in made if each.ratio_interval is not None and each.difference_interval is not None]
+    assert len(known) > 20
+    for each in known:
+        low, high = each.ratio_interval.low, each.ratio_interval.high  # type: ignore[union-attr]
+        assert 0 <= low <= high, each
+        if each.difference_interval.low < -1e-9 and each.difference_interval.high > 1e-9:  # type: ignore[union-attr]
+            assert low < 1 < high, each
+        if each.difference_interval.low > 1e-9 or each.difference_interval.high < -1e-9:  # type: ignore[union-attr]
+            assert low > 1 or high < 1, each
+
+
+def test_the_interval_of_a_ratio_is_the_one_of_fieller_worked_by_hand():
+    """Means 10 and 20, variances 1 and 4, no covariance, reach 2: (20 - 10 r)^2 = 4 (4 + r^2) at r = 1.5 and 8 / 3."""
+    a, b = np.array([9.0, 9.0, 11.0, 11.0]), np.array([18.0, 22.0, 18.0, 22.0])
+    made = _fieller(a, b, 2.0, 0.95)
+    assert made is not None
+    assert (made.low, made.high) == pytest.approx((1.5, 8 / 3))
+    assert _fieller(a, b, 10.0, 0.95) is None, "10 - 10 x 1 holds 0"
+    assert _fieller(b, np.zeros(4), 2.0, 0.95) == Interval(0.0, 0.0), "all of it is gone"

@@ -112,3 +112,9 @@ def test_a_report_of_half_an_experiment_says_what_is_missing(tmp_path: Path, cap
 def test_a_folder_without_results_is_answered_with_the_command_that_makes_them(tmp_path: Path, capsys):
     assert main(["report", str(tmp_path / "nothing")]) == 2
     assert "python -m experiments run" in capsys.readouterr().err
+
+
+def test_a_name_from_a_spec_moves_no_cursor_and_turns_no_text_of_a_terminal(tmp_path: Path):
+    folder_of(tmp_path, "single")
+    report = report_of(tmp_path) | {"name": "a\x1b[2Jb\u202ec\nd"}
+    assert render(report).startswith("a[U+001B][2Jb[U+202E]c d: 2 of 2 runs\n")

@@ -94,7 +94,13 @@ def test_step_times_fitted_to_a_measured_run_and_its_pool(capsys, tmp_path):
         (["--model", "7,32"], "--model is '7,32', expected one of"),
         (["--policy", "best"], "policy is 'best'"),
         (["--set", "max_num_seqs=0"], "max_num_seqs is 0"),
-        (["--replicas", "0"], "num_replicas is 0"),
+        (["--replicas", "0"], "--replicas is 0, expected a whole number from 1"),
+        (["--replicas", "100000000"], "to 10,000"),
+        (["--block-size", "0"], "--block-size is 0, expected a whole number from 1"),
+        (["--num-blocks", "0"], "--num-blocks is 0, expected a whole number from 1"),
+        (["--max-model-len", "1"], "--max-model-len is 1, expected a whole number from 2"),
+        (["--jobs", "0"], "--jobs is 0, expected at least 1"),
+        (["--trace", "x.json", "--rate", "3"], "--trace has its own arrivals"),
         (["--prompt", "fixed:tokens=5"], "belong together"),
         (["--rate", "-1"], "rate"),
         (["--trace", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
@@ -133,3 +139,11 @@ def test_ray_is_asked_for_by_its_install_command_where_it_is_missing(monkeypatch
         run_all([(len, ((),)), (len, ((1,),))], backend="ray")
     with pytest.raises(SweepError, match="backend is 'threads', expected one of joblib, ray"):
         run_all([], backend="threads")
+
+
+def test_no_latency_is_printed_where_no_request_was_served(capsys):
+    code, out, _ = whatif(capsys, "--num-requests", "5", "--num-blocks", "1")
+    assert code == 0
+    assert "5 rejected" in out
+    assert "ttft_s   of no request" in out
+    assert "p50" not in out
