@@ -31,8 +31,14 @@ def main(options: argparse.Namespace) -> int:
             sys.stdout.buffer.flush()
         else:
             write_whole(options.out, data)
-    except (SpecError, CardError, OSError) as error:
+    except (SpecError, CardError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        where = options.out or "standard output"
+        print(
+            f"error: --out {where}: {error.strerror or error}; name a file in a folder that is there", file=sys.stderr
+        )
         return 2
     for reason in card.withheld:
         print(f"no headline: {reason.told(options.language)}", file=sys.stderr)

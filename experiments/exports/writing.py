@@ -54,8 +54,8 @@ def export(run: Run, folder: Path, formats: Sequence[str] = tuple(FORMATS)) -> t
     Raises ExportError for an unknown format, before anything is written; OSError where the folder cannot be.
     """
     unknown = [name for name in formats if name not in FORMATS]
-    if unknown:
-        raise ExportError(f"format is {unknown[0]!r}, expected some of {', '.join(FORMATS)}")
+    if unknown or not formats:
+        raise ExportError(f"format is {''.join(unknown[:1])!r}, expected some of {', '.join(FORMATS)}")
     made = {name: data for one in formats for name, data in FORMATS[one](run).items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []

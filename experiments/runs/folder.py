@@ -85,12 +85,15 @@ class ExperimentFolder:
     def begin(self, asked: Manifest) -> Manifest:
         """The manifest in force: that of the folder where it asks for the same, else ``asked``, now written.
 
+        A folder without a run is begun anew, so that a spec that the engine refused can be put right.
         Raises SpecError naming what differs from the experiment that the folder holds.
         """
         found = self.manifest()
-        if found is None:
-            if any(self.runs_folder.iterdir()):
+        empty = not any(self.runs_folder.iterdir())
+        if found is None or (empty and (found.spec, found.trace_sha256) != (asked.spec, asked.trace_sha256)):
+            if not empty:
                 raise SpecError(f"{self.path}: holds runs, but no {MANIFEST_FILE}; use another folder")
+            (self.path / TRACE_FILE).unlink(missing_ok=True)
             self.write(MANIFEST_FILE, asked)
             return asked
         changed = differences(msgspec.to_builtins(found.spec), msgspec.to_builtins(asked.spec))
@@ -133,12 +136,16 @@ class ExperimentFolder:
 def write_whole(path: Path, data: bytes, *, lasting: bool = True) -> None:
     """The file appears whole or not at all, whatever happens meanwhile. lasting: also after a loss of power."""
     work = path.with_name(f".{path.name}.tmp")
-    with work.open("wb") as file:
-        file.write(data)
-        if lasting:
-            file.flush()
-            os.fsync(file.fileno())
-    work.replace(path)
+    try:
+        with work.open("wb") as file:
+            file.write(data)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        work.replace(path)
+    except OSError:
+        work.unlink(missing_ok=True)
+        raise
 
 
 def load_runs(folder: Path) -> tuple[Run, ...]:

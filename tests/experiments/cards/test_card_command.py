@@ -103,3 +103,9 @@ def test_what_compares_nothing_is_refused(tmp_path, capsys, text):
         filled(folder, [], spec)
     assert called(str(folder)) == 2
     assert ("experiment.json" if text == "no folder at all" else "expected 'ab'") in capsys.readouterr().err
+
+
+def test_a_card_that_cannot_be_written_names_the_option_and_the_path_that_was_given(tmp_path, capsys):
+    folder = filled(tmp_path / "whole", [*baseline(), *candidate()])
+    assert called(str(folder), "--out", str(tmp_path / "nowhere" / "card.md")) == 2
+    assert f"--out {tmp_path / 'nowhere' / 'card.md'}: No such file or directory" in capsys.readouterr().err

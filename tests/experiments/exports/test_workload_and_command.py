@@ -52,6 +52,8 @@ def test_export_writes_every_format_and_no_name_leaves_the_folder(tmp_path: Path
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"'excel', expected some of perfetto, vllm-bench, csv, parquet, workload"):
         export(static_run(), tmp_path / "out", ["csv", "excel"])
+    with pytest.raises(ExportError, match=r"'', expected some of perfetto"):
+        export(static_run(), tmp_path / "out", [])
     assert not (tmp_path / "out").exists()
 
 
