@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import streamlit as st
 
+from dashboard import choice
 from dashboard.block_squares import CACHED, FULL, LOCKED, UNUSABLE, Block, MapGeometry
 from dashboard.charts.memory import LETTER_MAX_CELLS
 from dashboard.charts.theme import Theme
@@ -112,6 +113,6 @@ def block_map(
 ) -> None:
     """The block map of any pool: squares with letters, or the dense one. height: pixels of the latter."""
     if is_dense(frame.geometry):
-        dense_map(frame, str(st.session_state.get("chosen") or ""), theme, height, t)
+        dense_map(frame, choice.chosen(), theme, height, t)
     else:
         vega(spec, data, t("KV block map"))

@@ -16,6 +16,19 @@ function isTaken(event) {
   return (event.key === " " || event.key === "Enter") && Boolean(target.closest(OWN_SPACE));
 }
 
+// The request, or the block, that is named under the pointer: by an element's own mark, or by the tooltip of a chart.
+function named(path, names) {
+  const marked = path.find((node) => node instanceof HTMLElement && node.dataset.request);
+  if (marked) return `choose.${marked.dataset.request}`;
+  if (!path.some((node) => node instanceof Element && node.matches("[data-testid=stVegaLiteChart]"))) return "";
+  for (const row of document.querySelectorAll("#vg-tooltip-element.visible tr")) {
+    const action = names[row.querySelector(".key")?.textContent.trim() ?? ""];
+    const value = row.querySelector(".value")?.textContent.trim();
+    if (action && value) return `${action}.${action === "block" ? value.replaceAll(",", "") : value}`;
+  }
+  return "";
+}
+
 function fill(dialog, data) {
   const list = document.createElement("dl");
   for (const [keys, words] of data.rows) {
@@ -62,10 +75,16 @@ function start(root, kept) {
     if (event.key === " ") event.preventDefault();
     send(action);
   };
+  const onClick = (event) => {
+    const action = dialog.open ? "" : named(event.composedPath(), kept.component.data.names);
+    if (action && performance.now() - kept.since >= SETTLED_MS) send(action);
+  };
   open.addEventListener("click", toggle);
+  document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
   return () => {
     document.removeEventListener("keydown", onKey);
+    document.removeEventListener("click", onClick);
     open.removeEventListener("click", toggle);
   };
 }

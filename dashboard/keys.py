@@ -1,9 +1,12 @@
-"""The keyboard: which key does what, and the list of them that "?" opens.
+"""The keyboard: which key does what, and the list of them that "?" opens; and clicks on pictures of a request.
 
 A small component listens in the browser, because a button's own shortcut counts two quick presses as one and a held
 key as many. It numbers the presses and sends the last of them as its state; each is obeyed once. It says nothing before
 a key is pressed: a message while the page is still being built would report controls that have not heard of their
 values yet.
+
+A chart is a canvas, which knows of no requests. But what lies under the pointer is told by the chart's own tooltip: a
+click takes the request from there, and the page draws nothing for it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import engine, moment
+from dashboard import choice, engine, moment
+from dashboard.charts.memory import BLOCK_BEFORE
 from dashboard.charts.theme import FONTS, THEMES, Theme
 from dashboard.controls import one_step, toggle_pause
 from dashboard.desk import Desk
@@ -97,6 +101,7 @@ def keys(seen: Visit) -> None:
             "language": seen.language,
             "hidden": seen.projector,
             "rows": [[list(key.caps), t(key.words)] for key in KEYS],
+            "names": {t("request"): "choose", t(BLOCK_BEFORE): "block"},
             "actions": {
                 code: f"{key.action}.{code}" if key.action == "picture" else key.action
                 for key in KEYS
@@ -130,11 +135,27 @@ def _pressed() -> None:
 
 def _act(action: str) -> None:
     name, _, value = action.partition(".")
-    if name in ACTIONS:
+    if name == "choose":
+        choice.turn(value)
+    elif name == "block":
+        _turn_owner(value)
+    elif name in ACTIONS:
         ACTIONS[name](engine.shared().desk)
     elif name == "picture" and value.isdigit() and 1 <= int(value) <= len(PICTURES):
         st.session_state[PICTURE] = list(PICTURES)[int(value) - 1]
         st.session_state["keys.redraw"] = bool(st.session_state.get(PROJECTOR))
+
+
+def _turn_owner(before: str) -> None:
+    """The request that owns a block of the map that is shown. before: the number of the block before it."""
+    running = engine.shared()
+    newest = running.hub.frame()
+    if newest is None or not before.isdigit():
+        return
+    table = moment.to_show(running.hub, newest).snapshot.step.running
+    owners = [r for r, ids in zip(table.request_id, table.block_ids, strict=True) if int(before) + 1 in ids]
+    if owners:
+        choice.turn(owners[0])
 
 
 def _on(desk: Desk) -> None:

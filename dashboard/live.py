@@ -9,7 +9,7 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import engine, moment, style
+from dashboard import choice, engine, moment, style
 from dashboard.charts.lanes import TITLE
 from dashboard.charts.memory import HEIGHT
 from dashboard.charts.specs import specs
@@ -113,7 +113,7 @@ def pictures(language: str, theme_name: str, parts: Places, *, has_controls: boo
             return
     moment.keep_address()
     charts = specs(theme_name, language, frame.geometry)
-    data = with_selection(frame, st.session_state.get(moment.CHOSEN) or "")
+    data = with_selection(frame, choice.chosen())
     _present(frame, charts, data, theme, parts, t)
     with parts.lanes:
         legend = _legend(frame.snapshot.step.policy)
@@ -184,21 +184,16 @@ def _holds(desk: Desk, places: Sequence[DeltaGenerator], t: Translate) -> None:
 
 
 def _choose(frame: Frame | None, t: Translate) -> None:
-    """The request that all pictures single out.
-
-    An option is the bare id: a browser sends what an option looks like, and one whose letter changes is gone.
-    """
+    """The list of requests, of which all pictures single one out."""
     ids = [*frame.snapshot.step.running.request_id, *frame.snapshot.step.waiting.request_id[:40]] if frame else []
-    chosen = st.session_state.get(moment.CHOSEN)
-    if chosen and chosen not in ids:
-        ids.insert(0, chosen)
-    st.selectbox(
+    choice.listed(
         t("Highlight a request"),
         ids,
-        index=None,
-        key=moment.CHOSEN,
         placeholder=t("Highlight a request"),
-        help=t("Dims every other request in all pictures of this page, in this browser only."),
+        help=t(
+            "Dims every other request in all pictures of this page, in this browser only. A click on a picture of a "
+            "request does the same."
+        ),
         label_visibility="collapsed",
     )
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from dashboard import choice
 from dashboard.i18n import N_, Translate
 from dashboard.past import Kept, Moment, place_of
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Looking", "Moment", "look_at", "looking", "shown_moment"]
 
 STEP, RUN, REQUEST = "step", "run", "request"
-CHOSEN: Final = "chosen"
 """Key of the control that singles out a request."""
 _LOOKING, _PROBLEM, _ADDRESS = "past.looking", "past.problem", "past.address"
 ECHO_S: Final = 3.0
@@ -188,13 +188,13 @@ def _obey_request(client: RunnerClient, newest: Frame, request_id: str) -> None:
     kept = newest.snapshot.step
     here = request_id in newest.marks or request_id in kept.running.request_id or request_id in kept.waiting.request_id
     if here or client.request(request_id) is not None:
-        st.session_state[CHOSEN] = request_id
+        choice.choose(request_id)
     elif problem() is None:  # what is wrong with the step comes first
         tell(Problem(NO_REQUEST, {"value": request_id[:40]}))
 
 
 def _wanted() -> dict[str, str]:
-    moment, chosen = shown_moment(), st.session_state.get(CHOSEN)
+    moment, chosen = shown_moment(), choice.chosen()
     wanted = {STEP: str(moment.step_id), RUN: moment.run_id} if moment else {}
     return {**wanted, REQUEST: chosen} if chosen else wanted
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from dashboard import choice
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
@@ -20,7 +21,7 @@ LIST_HEIGHT: Final = 272
 def preempted_panel(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate) -> None:
     """The button acts on the highlighted request while it runs, whatever step ``frame`` shows."""
     step, info = newest.snapshot.step, frame.snapshot.info
-    chosen = st.session_state.get("chosen") or ""
+    chosen = choice.chosen()
     runs = chosen in step.running.request_id
     if is_presenter():
         st.button(

@@ -8,7 +8,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, lanes, moment, style
+from dashboard import choice, engine, lanes, moment, style
 from dashboard.charts.large import large_specs
 from dashboard.charts.theme import THEMES
 from dashboard.comparison import comparison
@@ -62,7 +62,7 @@ def _ticking(language: str, theme_name: str, picture: str) -> None:
     st.html(_tiles(frame, t))
     guarded(lambda: st.html(_caption(frame, t)), "caption")
     charts = large_specs(theme_name, language, frame.geometry)
-    data = with_selection(frame, st.session_state.get("chosen") or "")
+    data = with_selection(frame, choice.chosen())
     if picture == "flow":
         queue, active = st.columns([1.0, 1.0], gap="large")
         now = frame.snapshot.step

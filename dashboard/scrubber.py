@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import moment, past
+from dashboard import choice, moment, past
 from dashboard.charts.strip import JUMP
 from dashboard.engine import Engine
 from dashboard.frame import Frame
@@ -141,7 +141,7 @@ def _to_worst_gap(running: Engine) -> None:
         moment.tell(Problem(NO_GAP, {}))
     else:
         _go_to(running, kept, place)
-        st.session_state[moment.CHOSEN] = kept[place].gap_of
+        choice.choose(kept[place].gap_of)
 
 
 def _to_last(running: Engine, kind: str, missing: str) -> None:

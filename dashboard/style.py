@@ -146,6 +146,7 @@ def _side(c: Theme) -> str:
 .bs-events li {{ margin: 0 0 5px !important; padding: 0 !important; font-size: 12.5px; line-height: 17px;
   overflow-wrap: anywhere; }}
 .bs-events .bs-when {{ color: {c.muted}; margin: 4px 0 2px; font-size: 11.5px; border-top: 1px solid {c.grid}; }}
+[data-request] {{ cursor: pointer; }}
 .bs-events .bs-e-preempted {{ color: {c.red}; }} .bs-events .bs-e-policy_changed {{ color: {c.accent}; }}
 .bs-costs {{ font-size: 12px; line-height: 16px; height: 92px; overflow: hidden; }}
 .bs-costs .bs-stack {{ height: 8px; margin: 3px 0 4px; border-radius: 3px; overflow: hidden; background: {c.grid}; }}

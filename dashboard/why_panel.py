@@ -6,6 +6,7 @@ from typing import Final
 
 import streamlit as st
 
+from dashboard import choice
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
@@ -19,7 +20,7 @@ _GO: Final = "request.go"
 
 def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
     """The reasons of the step that is shown."""
-    chosen = st.session_state.get("chosen") or ""
+    chosen = choice.chosen()
     st.button(
         t("Open the page of {id}", id=plain(chosen)) if chosen else t("Open its page"), key="request.open",
         on_click=_ask, args=(chosen,), disabled=not chosen, width="stretch",

@@ -84,7 +84,7 @@ def queue(theme: Theme, t: Translate) -> dict[str, Any]:
     hover = base.mark_rect(opacity=0).encode(
         **box, x2="k100", tooltip=[alt.Tooltip(f"{name}:N", title=t(word)) for name, word in QUEUE_TIPS.items()]
     )
-    parts = alt.layer(bars, edge, left, right, hover, _ring(theme, y))
+    parts = alt.layer(bars, edge, left, right, _ring(theme, y), hover)  # nothing may lie over what is pointed at
     spec: dict[str, Any] = parts.properties(height=QUEUE_HEIGHT).to_dict(validate=False)
     return spec
 
@@ -136,12 +136,11 @@ def _progress(theme: Theme, base: Any, y: dict[str, Any]) -> list[Any]:
     return [outline, bar("p0", "p1", number("fo")), bar("p2", "p3", number("o2")), goal]
 
 
-def _names(theme: Theme, base: Any, y: dict[str, Any], t: Translate) -> list[Any]:
+def _names(theme: Theme, base: Any, y: dict[str, Any]) -> list[Any]:
     """Chip, id and numbers of a row."""
     chips = base.mark_rect(cornerRadius=2).encode(
         x=_at("k0"), x2="chip", y={"field": "a", **y}, y2="b",
         fill=raw("hue"), fillOpacity=number("fo"), stroke=raw("hue"),
-        tooltip=[alt.Tooltip(field, title=t(word)) for field, word in RUNNING_TIPS.items()],
     )  # fmt: skip
     letters = base.mark_text(baseline="middle", fontSize=13, fontWeight=700).encode(
         x=_at("k4"), y={"field": "mid", **y}, text="l:N", color=raw("ink")
@@ -159,6 +158,10 @@ def running(theme: Theme, t: Translate) -> dict[str, Any]:
     """Data sets: running, chosen. A row: letter, id, blocks; bar: prompt computed (full), output (lighter), goal."""
     y = _row_y({"expr": "max(8, length(data('running')))"})
     base = _running_rows(t)
-    parts = [*_progress(theme, base, y), *_names(theme, base, y, t), _ring(theme, y)]
+    hover = base.mark_rect(opacity=0).encode(
+        x={"value": 0}, x2={"value": "width"}, y={"field": "a", **y}, y2="b",
+        tooltip=[alt.Tooltip(field, title=t(word)) for field, word in RUNNING_TIPS.items()],
+    )  # fmt: skip
+    parts = [*_progress(theme, base, y), *_names(theme, base, y), _ring(theme, y), hover]
     spec: dict[str, Any] = alt.layer(*parts).properties(height=RUNNING_HEIGHT).to_dict(validate=False)
     return spec

@@ -18,9 +18,10 @@ import altair as alt
 from dashboard.block_squares import ASPECT, CACHED, LOCKED, UNUSABLE, MapGeometry
 from dashboard.charts.parts import HUE, INK_ON, data, number, raw, veil
 from dashboard.charts.theme import Theme
-from dashboard.i18n import Translate
+from dashboard.i18n import N_, Translate
 from dashboard.identity import LETTERS
 
+BLOCK_BEFORE: Final = N_("block - 1")
 HEIGHT: Final = 188
 LETTER_MAX_CELLS: Final = 520
 """Above this many squares a letter no longer fits into one."""
@@ -95,7 +96,7 @@ class _Squares:
             line="datum.t ? 2.5 : 0",
         )  # fmt: skip
         tooltip = [
-            alt.Tooltip("c:Q", title=t("block - 1")),
+            alt.Tooltip("c:Q", title=t(BLOCK_BEFORE)),
             alt.Tooltip("f:Q", title=t("filled / 16")),
             alt.Tooltip("n:Q", title=t("owners")),
         ]

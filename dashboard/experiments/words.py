@@ -95,11 +95,9 @@ def change_words(difference: Difference, t: Translate) -> str:
 
 
 def relative(difference: Difference) -> tuple[float, float] | None:
-    """The interval of the difference as shares of the baseline: the one that the verdict is made from."""
-    between = difference.difference_interval
-    if between is None or not difference.a:
-        return None
-    return between.low / difference.a, between.high / difference.a
+    """The interval of the change, as the card of the same runs has it; it excludes 0 where the verdict is clear."""
+    between = difference.ratio_interval
+    return None if between is None else (between.low - 1, between.high - 1)
 
 
 def span(between: Interval | None, unit: str) -> str:

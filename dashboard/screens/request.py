@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine
+from dashboard import choice, engine
 from dashboard.charts.specs import life_spec
 from dashboard.charts.theme import THEMES
 from dashboard.elements import guarded, title, trouble, vega
@@ -25,10 +25,7 @@ from scheduler.blame_life import Life
 TICK_S: Final = 0.5
 REQUEST: Final = "request"
 """Name of the chosen request in the address."""
-CHOSEN: Final = "chosen"
-"""Key of the control that chooses a request, on every page."""
 MAX_KNOWN: Final = 1_000
-MAX_ID: Final = 256
 GAPS_HEIGHT: Final = 262
 BOX_HEIGHT: Final = 284
 EMPTY: Final = N_("Choose a request above: its whole life shows here. Requests that ended are kept for a while.")
@@ -38,10 +35,10 @@ def draw() -> None:
     """The chosen request, anew in every tick."""
     seen = visit()
     wanted = st.session_state.pop("request.wanted", "")
-    if not wanted and not st.session_state.get(CHOSEN):
+    if not wanted and not choice.chosen():
         wanted = st.query_params.get(REQUEST, "")
     if wanted:
-        st.session_state[CHOSEN] = wanted[:MAX_ID]
+        choice.choose(wanted)
     one_request(seen.language, seen.theme_name)
     save_life(engine.shared().hub, _shown(), seen.t)
 
@@ -91,22 +88,16 @@ def _shown() -> dict[str, str]:
 
 
 def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
-    """The controls: which request, and which part of its life.
-
-    An option is the bare id: a browser sends what an option looks like, and one whose looks change is gone.
-    """
+    """The controls: which request, and which part of its life."""
     known = list(dict.fromkeys([v.request_id for v in reversed(client.requests())] + hub.lives.ids()))[:MAX_KNOWN]
-    chosen = st.session_state.get(CHOSEN)
-    if chosen and chosen not in known:
-        known.insert(0, chosen)
-
     pick, part = st.columns([2, 1.2], vertical_alignment="center")
     with pick:
-        chosen = st.selectbox(
-            t("Request"), known, index=None, key=CHOSEN, label_visibility="collapsed",
+        choice.listed(
+            t("Request"), known, label_visibility="collapsed",
             placeholder=t("Choose a request, or type its id (newest first)"),
             help=t("All requests that are kept, the newest first, those that ended too."),
         )  # fmt: skip
+    chosen = choice.chosen()
     with part:
         window = st.segmented_control(
             t("Part of its life"), list(WINDOWS), key="request.window", default=WHOLE, required=True,
@@ -117,7 +108,7 @@ def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
         st.query_params[REQUEST] = chosen
     elif not chosen and REQUEST in st.query_params:
         del st.query_params[REQUEST]
-    return chosen or "", window or WHOLE
+    return chosen, window or WHOLE
 
 
 def _below(view: RequestView | None, life: Life | None, t: Translate) -> None:

@@ -31,6 +31,11 @@ def chip(mark: int, hues: tuple[str, ...], inks: tuple[str, ...]) -> str:
     return f'<span class="bs-chip" style="{style}">{letter(mark)}</span>'
 
 
+def picks(request_id: str) -> str:
+    """The attribute by which a click on an element singles its request out; "" where there is none."""
+    return f' data-request="{esc(request_id, 256)}"' if request_id else ""
+
+
 def table(head: Iterable[str], body: Iterable[Iterable[str]], empty: str) -> str:
     """A table of cells that are escaped already; ``empty`` when there is no row."""
     rows = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body)

@@ -10,7 +10,7 @@ from dashboard.charts.theme import Theme
 from dashboard.history import StepFacts
 from dashboard.i18n import Translate
 from dashboard.narration import narrate
-from dashboard.views.markup import chip, esc
+from dashboard.views.markup import chip, esc, picks
 from dashboard.words import QUIET, event_words, waiting_words
 from model_runner.messages import EngineSnapshot
 from scheduler import StepEvent, StepSnapshot
@@ -34,7 +34,7 @@ def decision(
         kind = step.kinds.get(request_id, "")
         word = "" if kind in ("decode", "padding") else f" <i>{esc(t(kind))}</i>"
         mark = chip(marks.get(request_id, -1), theme.hues, theme.on_hue)
-        parts.append(f"<span>{mark}{esc(request_id, 40)}: <b>{tokens:,}</b>{word}{extra}</span>")
+        parts.append(f"<span{picks(request_id)}>{mark}{esc(request_id, 40)}: <b>{tokens:,}</b>{word}{extra}</span>")
     total = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
     values = {
         "step": f"{step.step_id:,}",
@@ -50,7 +50,7 @@ def decision(
 
 def _item(kind: str, request_id: str, text: str, marks: Mapping[str, int], theme: Theme) -> str:
     mark = chip(marks[request_id], theme.hues, theme.on_hue) if request_id in marks else ""
-    return f'<li class="bs-e-{esc(kind)}">{mark}{esc(text, 460)}</li>'
+    return f'<li class="bs-e-{esc(kind)}"{picks(request_id)}>{mark}{esc(text, 460)}</li>'
 
 
 def narrated(

@@ -7,7 +7,7 @@ from typing import Final
 
 from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
-from dashboard.views.markup import chip, esc
+from dashboard.views.markup import chip, esc, picks
 from dashboard.words import DEFER_SHORT, MEMORY_REASONS, event_words, waiting_words
 from scheduler import StepSnapshot, WaitingRow
 
@@ -86,7 +86,7 @@ def why(step: StepSnapshot, marks: Mapping[str, int], chosen: str, theme: Theme,
         name = f"{place}. {mark}<b>{esc(row.request_id, 40)}</b>"
         star = f' <span style="color:{theme.accent}">◀</span>' if row.request_id == chosen else ""
         told = f"{esc(_needs(row, t), 200)}<br>{esc(waiting_words(row, t), 300)}"
-        rows.append(f"<li>{name}{star}<br>{told}</li>")
+        rows.append(f"<li{picks(row.request_id)}>{name}{star}<br>{told}</li>")
     queue = "".join(rows) or f"<li>{esc(t('Nobody waits.'))}</li>"
     head = t("iteration {step}", step=f"{step.step_id:,}")
     return (

@@ -120,7 +120,7 @@ def test_a_wrong_file_changes_nothing_and_names_line_and_field(running):
     at.get("file_uploader")[0].upload(
         "good.csv", b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,9,4\n", "text/csv"
     ).run()
-    assert "vidur, 1 requests" in html(at)
+    assert "vidur, 1 request over 0 s" in html(at)
     kept = at.session_state[UPLOADED]
     at.get("file_uploader")[0].upload(
         "bad.csv", b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,9,x\n", "text/csv"
