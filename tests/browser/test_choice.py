@@ -35,7 +35,7 @@ def chosen(page) -> str:
     return page.locator(LIST).first.input_value()
 
 
-@pytest.mark.parametrize("locale", ["en-US", "ko-KR"])
+@pytest.mark.parametrize("locale", ["en-US", pytest.param("ko-KR", marks=pytest.mark.soak)])
 def test_a_click_on_a_chart_or_on_words_singles_a_request_out_everywhere(open_page, locale):
     page = open_page(locale)
     page.wait_for_timeout(4000)  # clicks are heard once the page has settled
