@@ -20,6 +20,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from dashboard import addresses, engine
+from dashboard.delivery import deliver_whole
 from dashboard.door import Door
 from dashboard.entrance import PATH, Doorway, Entrance
 from dashboard.presses import act_once
@@ -30,6 +31,7 @@ from model_runner.http.ending import stop_on_signals
 from model_runner.http.settings import from_environment
 
 act_once()
+deliver_whole()
 # The kept steps are hundreds of thousands of live objects: Python's default looks through all of them so often that it
 # took a fifth of the server's time.
 gc.set_threshold(10_000, 10, 10)

@@ -66,6 +66,13 @@ def places(*, has_controls: bool) -> Places:
     return Places(strip, choice, tuple(holds), tiles, queue, running, memory, lanes, side, st.container())
 
 
+def reserve(*left_empty: DeltaGenerator) -> None:
+    """Keep places for a fragment that has nothing to put there yet: Streamlit lets it write later only where it wrote
+    when the whole page was drawn."""
+    for place in left_empty:
+        place.empty()
+
+
 def live(language: str, theme_name: str) -> None:
     """The page with its controls."""
     parts = places(has_controls=True)
@@ -110,7 +117,9 @@ def pictures(language: str, theme_name: str, parts: Places, *, has_controls: boo
         guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
         if frame is None:
             _loading(state, t)
-            return
+    if frame is None:
+        reserve(parts.queue, parts.running, parts.memory, parts.lanes)
+        return
     moment.keep_address()
     charts = specs(theme_name, language, frame.geometry)
     data = with_selection(frame, choice.chosen())
@@ -132,6 +141,7 @@ def words(language: str, theme_name: str, parts: Places, *, has_controls: bool) 
     if has_controls:
         _holds(running.desk, parts.holds, t)
     if frame is None or newest is None:
+        reserve(parts.side, parts.below)
         return
     with parts.side:
         _side(client, frame, newest, theme, t, has_controls)
