@@ -83,7 +83,9 @@ def _titles(c: Theme) -> str:
 .bs-chip {{ display: inline-block; min-width: 17px; height: 17px; line-height: 14px; text-align: center;
   font-size: 12px;
   font-weight: 700; border: 1.5px solid {c.muted}; border-radius: 3px; margin-right: 4px; vertical-align: 1px; }}
-.bs-chip.bs-none {{ color: {c.muted}; }}"""
+.bs-chip.bs-none {{ color: {c.muted}; }}
+.bs-blank {{ display: flex; align-items: center; justify-content: center; text-align: center; font-size: 13px;
+  color: {c.muted}; background: {c.panel}; border-radius: 6px; padding: 0 20px; box-sizing: border-box; }}"""
 
 
 def _memory(c: Theme) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 DEFAULT_MODEL = "smollm2"
 TOY_MODEL = "toy"
+KNOWN_MODELS = (DEFAULT_MODEL, TOY_MODEL)
+"""Models with a name; any other is a folder."""
 
 
 @dataclass(frozen=True, slots=True)

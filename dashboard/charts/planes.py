@@ -14,6 +14,7 @@ from dashboard.i18n import Translate
 
 HEIGHT: Final = 300
 RACE_HEIGHT: Final = 170
+Y: Final = {"tickCount": 4, "minExtent": 46}
 RACE_SERIES: Final = 3
 """The real run, the forecast under the policy in force, and the forecast under the other."""
 
@@ -93,7 +94,7 @@ def race(theme: Theme, t: Translate, field: str) -> dict[str, Any]:
     title = t("tokens delivered since the fork") if field == "a" else t("requests waiting")
     bottom = _axis(theme, "" if field == "a" else t("seconds since the fork"))
     x = {"field": "x", "type": "quantitative", "axis": bottom, "scale": {"zero": True, "padding": 10}}
-    y = {"field": field, "type": "quantitative", "axis": _axis(theme, title, tickCount=4, minExtent=46)}
+    y = {"field": field, "type": "quantitative", "axis": _axis(theme, title, format=",.0f", tickMinStep=1, **Y)}
     layers = []
     for place in reversed(range(RACE_SERIES)):
         ink, width, dash = strokes[place]

@@ -10,6 +10,12 @@ from dashboard.i18n import Translate
 from experiments.virtual.forecast import Series
 
 
+def has_lines(shown: Shown) -> bool:
+    """Whether a chart of it would show anything."""
+    made = shown.race
+    return made is not None and any(each.times_s for each in (shown.live, made.control.series, made.rival.series))
+
+
 def race_data(shown: Shown, t: Translate) -> Mapping[str, bytes]:
     """Data of ``charts.planes.race``: series 0 is the real run, 1 and 2 are forecasts; seconds since the fork."""
     lines: list[tuple[int, float, int, int]] = []

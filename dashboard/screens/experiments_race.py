@@ -12,7 +12,8 @@ from dashboard import engine
 from dashboard.charts.experiment_specs import experiment_spec
 from dashboard.elements import guarded, title, vega
 from dashboard.experiments import racing
-from dashboard.experiments.race_tables import race_data
+from dashboard.experiments.race_tables import has_lines, race_data
+from dashboard.experiments.racing import Shown
 from dashboard.i18n import N_, translator
 from dashboard.presets import with_preset
 from dashboard.values import policy_diff, told
@@ -25,6 +26,8 @@ from scheduler.policy import problems
 TICK_S: Final = 1.0
 PRESET, SEQS, BUDGET, CHUNKS = "exp.g.race.preset", "exp.g.race.seqs", "exp.g.race.budget", "exp.g.race.chunks"
 CHARTS: Final = {"race tokens": N_("tokens of the race"), "race waiting": N_("queues of the race")}
+LINES_HEIGHT: Final = 445
+"""Pixels of both charts with their axes and the gap between them."""
 SAME: Final = "same"
 """Stands among the presets for the policy in force, of which fields are then changed."""
 
@@ -101,13 +104,23 @@ def race_live(language: str, theme_name: str) -> None:
     with left:
         st.html(title(t("From the fork on"), t("solid: what really happened; dashed: forecast of the policy in force; "
                                                "dotted: forecast of B")))  # fmt: skip
-        data = race_data(shown, t)
-        for chart, what in CHARTS.items():
-            guarded(partial(vega, experiment_spec(chart, theme_name, language), data, t(what)), chart)
+        _lines(shown, theme_name, language)
     with right:
         guarded(lambda: st.html(views.numbers(shown, t)), "race numbers")
     if not is_presenter() and st.session_state.get("exp.section") not in ("results", "race"):
         st.rerun()
+
+
+def _lines(shown: Shown, theme_name: str, language: str) -> None:
+    """The charts; before there is a line, a sentence as high as they are: empty axes would tell of a race of zeros."""
+    t = translator(language)
+    if not has_lines(shown):
+        words = t("No lines yet: they are drawn here once both policies have been forecast.")
+        st.html(f'<div class="bs-blank" id="bs-no-race" style="height:{LINES_HEIGHT}px">{esc(words)}</div>')
+        return
+    data = race_data(shown, t)
+    for chart, what in CHARTS.items():
+        guarded(partial(vega, experiment_spec(chart, theme_name, language), data, t(what)), chart)
 
 
 @presenter_only

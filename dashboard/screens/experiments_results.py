@@ -16,7 +16,7 @@ from dashboard.experiments.words import metric_name
 from dashboard.i18n import N_, Translate, translator
 from dashboard.screens.experiments_card import claim, downloads
 from dashboard.screens.experiments_plane import plane
-from dashboard.screens.experiments_state import RESULT
+from dashboard.screens.experiments_state import RESULT, begun, draw_all_anew
 from dashboard.views import experiments as views
 from dashboard.views.markup import esc, plain, scroll
 from dashboard.visit import Visit, is_presenter, presenter_only
@@ -40,6 +40,7 @@ def draw(seen: Visit) -> None:
 @st.fragment
 def results(language: str, theme_name: str) -> None:
     """The list, and the chosen folder."""
+    draw_all_anew()
     t, shop = translator(language), workshop.shared()
     entries = {entry.name: entry for entry in shop.entries() if entry.manifest is not None}
     if not entries:
@@ -149,7 +150,15 @@ def _overview(found: Findings, theme_name: str, language: str) -> None:
     vega(experiment_spec("differences", theme_name, language), data, t("change of each number, with its interval"))
     left, right = st.columns([1.5, 1.0])
     with left:
-        st.html(title(t("All numbers"), t("a verdict needs an interval without 0; 1 of 20 is one by chance")))
+        st.html(
+            title(
+                t("All numbers"),
+                t(
+                    "a verdict needs an interval without 0; 1 of 20 is one by chance. Samples: of the run that has "
+                    "fewest"
+                ),
+            )
+        )
         st.html(scroll(views.all_metrics(comparison, t), TABLE_HEIGHT))
     with right:
         st.html(title(t("What got worse")) + views.worse(comparison, t))
@@ -186,7 +195,8 @@ def _whose(found: Findings, theme_name: str, language: str) -> None:
 def _microscope(found: Findings, theme_name: str, language: str) -> None:
     t, scope = translator(language), found.microscope
     assert scope is not None
-    more = t("prompts of at least {n} tokens are long; crosses are intervals of 95 %", n=f"{scope.long_tokens:,}")
+    more = t("prompts of at least {n} tokens are long; crosses are intervals of 95 %, cut at 0: no time is below it",
+             n=f"{scope.long_tokens:,}")  # fmt: skip
     st.html(title(t("What the size of a chunk trades"), more))
     data = tables.microscope_data(scope, t)
     vega(experiment_spec("microscope", theme_name, language), data, t("long prompts against the others"))
@@ -209,6 +219,7 @@ def _resume(name: str) -> None:
     hold = bool(st.session_state.get("exp.f.hold", True))
     try:
         workshop.holding(engine.shared().desk, hold, lambda then: shop.resume(name, then))
+        begun()
     except workshop.BusyError:
         st.session_state["exp.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:

@@ -15,7 +15,7 @@ from dashboard.experiments.form import LIVE, Form, spec_of
 from dashboard.experiments.plan import Plan, plan_of
 from dashboard.experiments.words import KINDS, metric_name
 from dashboard.i18n import N_, Translate, translator
-from dashboard.screens.experiments_state import FIELD, fill, form, keep, uploaded
+from dashboard.screens.experiments_state import FIELD, RESULT, begun, draw_all_anew, fill, form, keep, uploaded
 from dashboard.screens.experiments_workload import workload
 from dashboard.views import experiments as views
 from dashboard.views.markup import esc, plain
@@ -52,6 +52,7 @@ def draw(seen: Visit) -> None:
 @st.fragment
 def begin(language: str) -> None:
     """The form. It is drawn anew at each choice, and nothing starts before Run."""
+    draw_all_anew()
     running, t = engine.shared(), translator(language)
     latest = running.client.latest
     keep()
@@ -227,7 +228,8 @@ def _begin() -> None:
             running.desk, hold, lambda then: shop.begin(spec, trace_bytes(found.trace) if found else None, then)
         )
         st.session_state["exp.told"] = t("Begun; its folder is {name}.", name=name)
-        st.session_state["exp.r.chosen"] = name
+        st.session_state[RESULT] = name
+        begun()
     except workshop.BusyError:
         st.session_state["exp.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:

@@ -15,8 +15,21 @@ FIELD: Final = "exp.f."
 RESULT: Final = "exp.r.chosen"
 KEPT: Final = (FIELD, "exp.r.", "exp.g.")
 """Prefixes of what outlives a change of the section, in which Streamlit would forget what is not drawn."""
+BEGUN: Final = "exp.begun"
 UPLOADED: Final = "exp.uploaded"
 UPLOAD_PROBLEM: Final = "exp.uploaded.problem"
+
+
+def begun() -> None:
+    """In a press that has begun something: all of the page is to be drawn anew, not only the part with the button."""
+    st.session_state[BEGUN] = True
+
+
+def draw_all_anew() -> None:
+    """At the top of a part with such a button: the line on what runs then never says that nothing does, after it
+    began."""
+    if st.session_state.pop(BEGUN, False):
+        st.rerun()
 
 
 def keep() -> None:

@@ -14,6 +14,7 @@ from dashboard import engine
 from dashboard.elements import title
 from dashboard.experiments import workshop
 from dashboard.i18n import Translate, translator
+from dashboard.screens.experiments_state import begun, draw_all_anew
 from dashboard.views import whatif as views
 from dashboard.views.markup import esc, plain
 from dashboard.visit import Visit, presenter_only
@@ -49,6 +50,7 @@ def draw(seen: Visit) -> None:
 
 @st.fragment
 def _ask(language: str) -> None:
+    draw_all_anew()
     t = translator(language)
     for name, value in FIELDS.items():
         st.session_state.setdefault(key(name), value)
@@ -146,6 +148,7 @@ def _begin() -> None:
     try:
         name = shop.other("whatif", lambda path: arguments(path, asked, prices, [*pool, *longest]), lambda: None)
         st.session_state["exp.w.told"] = t("Begun; its folder is {name}.", name=name)
+        begun()
     except workshop.BusyError:
         st.session_state["exp.w.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:

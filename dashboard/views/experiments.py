@@ -111,7 +111,7 @@ def all_metrics(comparison: Comparison, t: Translate) -> str:
             ]
         )  # fmt: skip
     head = [esc(each) for each in (
-        t("number"), comparison.a.label, comparison.b.label, t("change, interval of 95 %"), t("samples"),
+        t("number"), comparison.a.label, comparison.b.label, t("change, interval of 95 %"), t("samples a run"),
     )]  # fmt: skip
     return table(head, body, "")
 
@@ -202,7 +202,14 @@ def microscope_table(scope: Microscope, t: Translate) -> str:
         ]
         for point in scope.points
     ]  # fmt: skip
-    head = (t("chunk size (tokens)"), t("runs"), t("long prompts: median TTFT"), "n", t("the others: ITL p99"), "n")
+    head = (
+        t("chunk size (tokens)"),
+        t("runs"),
+        t("long prompts: median TTFT"),
+        t("samples a run"),
+        t("the others: ITL p99"),
+        t("samples a run"),
+    )
     return table([esc(each) for each in head], body, "")
 
 

@@ -26,8 +26,10 @@ VERDICT_RULE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One metric of two arms. a, b: mean over the runs of the arm, None without samples. count_a, count_b: samples.
+    """One metric of two arms. a, b: mean over the runs of the arm, None without samples.
 
+    count_a, count_b: samples of the run of the arm that has fewest: so many are behind each value of which ``a`` is the
+    mean, and a percentile is no better for being repeated.
     difference: b - a in the metric's unit; ratio: b / a, None where a is 0. verdict: of b against a.
     spread_a, spread_b: standard deviation over the runs (n - 1), None for one run.
     """
@@ -163,8 +165,8 @@ def _difference(
         metric.name,
         a,
         b,
-        sum(value.count for value in values[0]),
-        sum(value.count for value in values[1]),
+        min(value.count for value in values[0]),
+        min(value.count for value in values[1]),
         difference,
         between,
         ratio,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -31,7 +31,9 @@ class Point:
     """One chunk size. chunk_tokens: tokens of a prefill one step may compute.
 
     long_ttft_s: median TTFT of the long prompts; others_itl_p99_s: p99 of all token gaps of the other requests. Means
-    over the runs of the size; None without samples. long_count, gap_count: samples.
+    over the runs of the size; None without samples. Intervals are cut at 0, below which no time lies: what is cut away
+    was not possible, so they hold the true value as often as before. long_count, gap_count: samples of the run that has
+    fewest.
     """
 
     chunk_tokens: int
@@ -117,7 +119,7 @@ def microscope(
         long, gaps = [each[0] for each in samples], [each[1] for each in samples]
         made = draw_sample(plan, index, arm, long, [0.5]), draw_sample(plan, index, arm, gaps, [0.99])
         drawn.append((None if made[0] is None else made[0][0], None if made[1] is None else made[1][0]))
-        ends = [None if each is None else interval(plan, each, arms=1) for each in drawn[-1]]
+        ends = [None if each is None else _above_0(interval(plan, each, arms=1)) for each in drawn[-1]]
         points.append(
             Point(size, len(arm), _mean(long, 0.5), ends[0], _count(long), _mean(gaps, 0.99), ends[1], _count(gaps))
         )
@@ -150,7 +152,11 @@ def _mean(samples: Sequence[Sample], quantile: float) -> float | None:
 
 
 def _count(samples: Sequence[Sample]) -> int:
-    return sum(len(each.values) for each in samples)
+    return min(len(each.values) for each in samples)
+
+
+def _above_0(between: Interval | None) -> Interval | None:
+    return between and replace(between, low=max(0.0, between.low), high=max(0.0, between.high))
 
 
 def _knee(points: Sequence[Point], drawn: Sequence[tuple[Floats | None, Floats | None]]) -> Knee:

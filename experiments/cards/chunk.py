@@ -13,7 +13,7 @@ from experiments.cards.build import arm_of, case_of, commands, reasons, sections
 from experiments.cards.card import Card, Row, Section, Table
 from experiments.cards.conditions import policy_row, tuned_row
 from experiments.cards.facts import Facts, Findings
-from experiments.cards.figures import compared
+from experiments.cards.figures import SAMPLES, compared
 from experiments.cards.limits import not_supported
 from experiments.cards.lints import lints
 from experiments.cards.said import Said, number, plain, say
@@ -159,10 +159,10 @@ def _points(scope: Microscope) -> Table:
     )
     columns = (
         say(N_("tokens a chunk")),
-        say(N_("median of (first token - due) of long prompts, s (95 % interval)")),
-        say(N_("samples")),
-        say(N_("p99 of the gaps between tokens of the others, s (95 % interval)")),
-        say(N_("samples")),
+        say(N_("median of (first token - due) of long prompts, s (95 % interval, cut at 0)")),
+        say(SAMPLES),
+        say(N_("p99 of the gaps between tokens of the others, s (95 % interval, cut at 0)")),
+        say(SAMPLES),
         say(N_("runs")),
     )
     return Table("chunk", say(N_("Long prompts against all others")), columns, rows)

@@ -17,6 +17,9 @@ from experiments.record import Run
 NEEDS_LIMITS: Final = {"goodput_rps", "slo_attainment"}
 """Metrics that mean nothing without limits."""
 
+SAMPLES: Final = N_("samples a run")
+"""Over every count of samples: those of the run of an arm that has fewest."""
+
 
 def level_of(label: str, name: str, measured: Sequence[Mapping[str, Value]]) -> Level:
     """A metric of one arm over its repeats. The value is known only where every repeat has it."""

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from experiments.cards.card import Card
 from experiments.cards.escape import block, inline, item
+from experiments.cards.figures import SAMPLES
 from experiments.cards.plain import PlainCard, plain_card
 from experiments.i18n import N_, catalogue
 
@@ -58,12 +59,12 @@ def _figures(plain: PlainCard, t: _T) -> Iterator[str]:
     if not plain.figures:
         return
     yield from (f"## {t(N_('Figures'))}", "")
-    columns = (t(N_("metric")), t(N_("unit")), *plain.arms, t(N_("change (95 % interval)")), "", t(N_("samples")))
+    columns = (t(N_("metric")), t(N_("unit")), *plain.arms, t(N_("change (95 % interval)")), "", t(SAMPLES))
     rows = [(f.name, f.unit, *f.levels, f.change, f.verdict, f.samples) for f in plain.figures]
     yield from _table(columns, rows)
     note = N_(
-        "Mean of the repeats (least – largest). Samples: those of the run that has fewest, an arm each. Each metric is "
-        "judged alone: of 20 without any difference about one is called better or worse by chance. Formulas:"
+        "Mean of the repeats (least – largest). Samples a run: of the run that has fewest, an arm each. Each metric "
+        "is judged alone: of 20 without any difference about one is called better or worse by chance. Formulas:"
     )
     yield from (t(note), "")
     for formula, source, names in _formulas(plain):

@@ -117,7 +117,7 @@ def _comparison(found: dict[str, Any], everything: bool) -> str:
                 f"{each['count_a']}/{each['count_b']}",
             ]
         )
-    head = ["metric", a, b, "change", "difference", "its 95 % interval", f"{b} is", "samples"]
+    head = ["metric", a, b, "change", "difference", "its 95 % interval", f"{b} is", "samples a run"]
     worse = [name for name, each in found["differences"].items() if each["verdict"] == "worse"]
     text = f"{b} against {a} (bootstrap over {found['method']}):\n" + table(head, rows)
     return text + f"\nWhat got worse: {', '.join(worse) or 'nothing that these runs can show'}"
@@ -157,7 +157,7 @@ def _microscope(found: dict[str, Any]) -> str:
         ]
         for point in found["points"]
     ]
-    head = ["chunk", "runs", "long TTFT p50 s", "95 %", "others' ITL p99 s", "95 %", "samples"]
+    head = ["chunk", "runs", "long TTFT p50 s", "95 %", "others' ITL p99 s", "95 %", "samples a run"]
     knee = found["knee"]
     where = (
         f"knee: none, {knee['why_none']}" if knee["chunk_tokens"] is None else f"knee: {knee['chunk_tokens']} tokens"

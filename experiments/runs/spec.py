@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from experiments.analysis.metrics import METRICS
-from model_runner.config import DEFAULT_MODEL
+from model_runner.config import DEFAULT_MODEL, KNOWN_MODELS
 
 MAX_SPEC_BYTES: Final = 2**20
 MAX_THREADS: Final = 1024
@@ -204,6 +204,9 @@ def _check_tables(spec: Spec, source: str) -> None:
         raise SpecError(
             f"{source}: model.max_model_len is missing; the arms of a factorial reserve memory and step budgets for it"
         )
+    if spec.model.model not in KNOWN_MODELS and not Path(spec.model.model).expanduser().is_dir():
+        found = f"{source}: model.model is {spec.model.model!r:.80}"
+        raise SpecError(f"{found}, expected {', '.join(KNOWN_MODELS)} or a folder in Hugging Face form")
     if spec.claim.headline not in METRICS:
         found = f"{source}: claim.headline is {spec.claim.headline!r:.80}"
         raise SpecError(f"{found}, expected one of {', '.join(METRICS)}")

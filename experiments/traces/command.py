@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from experiments.trace import Trace
 from experiments.traces.arrivals import ARRIVALS
@@ -27,6 +28,16 @@ from experiments.traces.scaling import ScaleSpec, scale, suggest
 from experiments.traces.summary import describe
 
 HELP = "make, read or scale a workload"
+
+LOAD: Final = 0.7
+"""Share of the machine's speed that is asked for where nothing else is said."""
+
+MAX_SPEED: Final = 1e12
+
+NEEDS: Final = {
+    "--load": "--tokens-per-s", "--too-long": "--max-model-len", "--fit": "--max-model-len", "--seed": "--arrivals",
+}  # fmt: skip
+"""Options of ``scale`` that change nothing without another: refused, for a factor that is left out is not seen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,12 +97,14 @@ def _scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt-factor", type=float, default=1.0, help="prompt lengths times this")
     parser.add_argument("--output-factor", type=float, default=1.0, help="output lengths times this")
     parser.add_argument("--max-model-len", type=int, help="tokens of prompt and output together that the model takes")
-    parser.add_argument("--too-long", choices=("cut", "drop"), default="cut", help="what happens to longer requests")
+    parser.add_argument(
+        "--too-long", choices=("cut", "drop"), help="with --max-model-len: what happens to longer requests (cut)"
+    )
     parser.add_argument("--fit", type=float, metavar="SHARE", help="choose the length factors so that this share fits")
-    parser.add_argument("--tokens-per-s", type=float, default=0.0, help="the machine's speed: chooses the time factor")
-    parser.add_argument("--load", type=float, default=0.7, help="with --tokens-per-s: share of that speed to ask for")
+    parser.add_argument("--tokens-per-s", type=float, help="the machine's speed: chooses the time factor")
+    parser.add_argument("--load", type=float, help=f"with --tokens-per-s: share of that speed to ask for ({LOAD})")
     parser.add_argument("--arrivals", help=f"arrivals anew, before all else: {_kinds(ARRIVALS)}")
-    parser.add_argument("--seed", type=int, default=0, help="of --arrivals")
+    parser.add_argument("--seed", type=int, help="of --arrivals (0)")
 
 
 def _out(parser: argparse.ArgumentParser) -> None:
@@ -137,30 +150,37 @@ def _loaded(options: argparse.Namespace) -> Trace:
 
 
 def _scaled(options: argparse.Namespace) -> Trace:
+    for name, needed in NEEDS.items():
+        if _given(options, name) is not None and _given(options, needed) is None:
+            raise TraceError("trace scale", f"needs {needed}: without, it changes nothing", field=name)
     trace = _loaded(options)
     if options.arrivals is not None:
-        trace = retime(trace, parse_arrivals(options.arrivals, "--arrivals"), options.seed)
+        trace = retime(trace, parse_arrivals(options.arrivals, "--arrivals"), options.seed or 0)
     given = {name: getattr(options, name) for name in ScaleSpec.__dataclass_fields__}
-    spec = ScaleSpec(**given)
+    spec = ScaleSpec(**given | {"too_long": options.too_long or "cut"})
     # The window first: factors are chosen for the requests that stay.
     window = replace(ScaleSpec(), start_s=spec.start_s, duration_s=spec.duration_s, max_requests=spec.max_requests)
     trace = scale(trace, replace(window, spread_ticks=spec.spread_ticks))
     spec = replace(spec, start_s=0.0, duration_s=None, max_requests=None, spread_ticks=False)
     if options.fit is not None:
-        chosen = suggest(trace, max_model_len=_needed(spec.max_model_len), share_fits=options.fit)
+        chosen = suggest(trace, max_model_len=spec.max_model_len, share_fits=options.fit)
         spec = replace(spec, prompt_factor=chosen.prompt_factor, output_factor=chosen.output_factor)
-    if options.tokens_per_s:
+    if options.tokens_per_s is not None:
+        load = LOAD if options.load is None else options.load
         sized = scale(trace, replace(spec, time_factor=1.0))
-        spec = replace(
-            spec, time_factor=suggest(sized, tokens_per_s=options.tokens_per_s, load=options.load).time_factor
-        )
+        spec = replace(spec, time_factor=suggest(sized, tokens_per_s=_speed(options), load=load).time_factor)
     return scale(trace, spec)
 
 
-def _needed(max_model_len: int | None) -> int:
-    if max_model_len is None:
-        raise TraceError("trace scale", "needs --max-model-len", field="--fit")
-    return max_model_len
+def _given(options: argparse.Namespace, name: str) -> object:
+    return getattr(options, name.removeprefix("--").replace("-", "_"))
+
+
+def _speed(options: argparse.Namespace) -> float:
+    speed = float(options.tokens_per_s)
+    if not 0 < speed <= MAX_SPEED:
+        raise TraceError("trace scale", f"is {speed:g}, expected above 0, to {MAX_SPEED:g}", field="--tokens-per-s")
+    return speed
 
 
 def _counter(model: str) -> Callable[[str], int]:

@@ -154,6 +154,10 @@ def _check(options: argparse.Namespace) -> None:
             raise InputError(f"{name} is {value}, expected a whole number from {least} to {most:,}")
     if options.jobs < 1 and options.jobs != -1:
         raise InputError(f"--jobs is {options.jobs}, expected at least 1, or -1 for one a core")
+    if len(set(options.seeds)) < len(options.seeds):
+        raise InputError(f"--seeds are {' '.join(map(str, options.seeds))}, expected each once: one seed, one workload")
+    if len(set(options.policy)) < len(options.policy):
+        raise InputError(f"--policy is {' '.join(options.policy)}, expected each preset once")
     if options.trace is not None and (options.rate is not None or options.arrivals or options.prompt or options.output):
         raise InputError("--trace has its own arrivals and lengths; give no --rate, --arrivals, --prompt or --output")
 

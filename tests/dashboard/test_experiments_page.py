@@ -274,3 +274,21 @@ def test_every_chart_has_a_fixed_height_and_the_background_of_its_theme(name, th
     assert spec["config"]["background"] == {"dark": "#0e1117", "light": "#ffffff"}[theme]
     parts = spec.get("vconcat", [spec])
     assert all(isinstance(part["height"], int) for part in parts)
+
+
+def test_counts_of_samples_are_those_of_the_card_and_say_of_what(running, shop, folders, found):
+    text = html(results(shop, folders["ab"]))
+    assert '<th scope="col">samples a run</th>' in text
+    on_card = {figure.name: [level.count for level in figure.levels] for figure in found["ab"].card.figures}
+    for name, each in found["ab"].comparison.differences.items():
+        if name in on_card:
+            assert on_card[name] == [each.count_a, each.count_b], name
+            assert f"<td>{each.count_a:,} / {each.count_b:,}</td>" in text
+    assert on_card["ttft_p50_s"] == [24, 24], "the trace has 24 requests, each run twice"
+
+
+def test_a_race_without_lines_is_a_sentence_and_no_chart(running):
+    at = page(view="experiments")
+    at.button_group(key="exp.section").set_value("race").run()
+    assert not at.get("vega_lite_chart")
+    assert "No lines yet" in html(at)

@@ -73,6 +73,7 @@ def test_five_repeats_an_arm_are_compared_over_repeats_with_their_spread():
     assert ttft.spread_a == pytest.approx(np.std(means, ddof=1))
     assert ttft.verdict == "worse"
     assert made.a.runs == made.b.runs == 5
+    assert (ttft.count_a, ttft.count_b) == (12, 12), "samples of one run, however often it is repeated"
 
 
 def test_the_same_runs_and_seed_give_the_same_comparison():

@@ -63,6 +63,19 @@ def test_points_hold_the_median_of_the_long_and_the_p99_of_the_others_with_inter
             assert between.low <= value <= between.high
 
 
+def test_intervals_of_times_end_at_0_and_counts_are_of_a_run():
+    """Two runs far from each other: mean - t x standard error is far below 0."""
+    twice = [*runs(bent), *(replace(each, repeat=1) for each in runs(lambda i: tuple(9 * v for v in bent(i))))]
+    made = microscope(twice, resamples=200)
+    for point in made.points:
+        assert (point.long_count, point.gap_count, point.runs) == (6, 270, 2)
+        for value, between in (
+            (point.long_ttft_s, point.long_ttft_interval),
+            (point.others_itl_p99_s, point.others_itl_interval),
+        ):
+            assert between.low == 0 <= value <= between.high
+
+
 @pytest.mark.parametrize(
     ("curve", "reason"),
     [

@@ -140,7 +140,7 @@ def test_the_headline_of_a_chunk_microscope_is_the_knee():
         "the knee is at 32 tokens (resamples: 32 to 32), with 0.616 and 0.016 s; measured, 2 runs of 120 requests each."
         in words
     )
-    assert [row[2].told() for row in table_of(card, "chunk").cells] == ["40"] * 4
+    assert [row[2].told() for row in table_of(card, "chunk").cells] == ["20"] * 4, "of a run"
     assert {"several_knobs", "few_for_p99"}.isdisjoint(lint.key for lint in card.lints)
     assert from_json(to_json(card)) == card
     assert not re.search(r"\{\w+\}", to_markdown(card, "ko"))

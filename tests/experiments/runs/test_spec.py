@@ -42,6 +42,7 @@ AB = f'kind = "ab"\n[a]\npreset = "static"\n[b]\n{GENERATE}'
         (AB + "[model]\nthreads = 100000", ["model.threads is 100000", "<= 1024"]),
         (AB + '[model]\ndevice = "tpu"', ["model.device is 'tpu'", "auto, cpu, cuda or cuda:N"]),
         (AB + '[model]\ndtype = "int8"', ["model.dtype is 'int8'", "one of auto, float32, bfloat16"]),
+        (AB + '[model]\nmodel = "smolm"', ["model.model is 'smolm'", "smollm2, toy or a folder"]),
         (AB + '[claim]\nheadline = "speed"', ["claim.headline is 'speed'", "output_tokens_per_s"]),
         (f'name = "{"n" * 201}"\n' + AB, ["name is 'nnn", "<= 200"]),
         (AB + '[slo]\nttft_s = -1.0', ["slo.ttft_s is -1.0", "> 0"]),
@@ -99,6 +100,10 @@ def test_a_wrong_workload_is_refused_naming_its_table(old: str, new: str, words:
         trace_of(parse_spec(AB.replace(old, new)), Path())
     for word in words:
         assert word in str(caught.value), str(caught.value)
+
+
+def test_a_model_may_be_a_folder(tmp_path: Path):
+    assert parse_spec(AB + f'[model]\nmodel = "{tmp_path}"').model.model == str(tmp_path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path):

@@ -92,6 +92,8 @@ def test_step_times_fitted_to_a_measured_run_and_its_pool(capsys, tmp_path):
     [
         (["--gpu", "fast"], "--gpu is 'fast', expected one of A10"),
         (["--model", "7,32"], "--model is '7,32', expected one of"),
+        (["--seeds", "0", "0"], "--seeds are 0 0, expected each once"),
+        (["--policy", "static", "static"], "--policy is static static, expected each preset once"),
         (["--policy", "best"], "policy is 'best'"),
         (["--set", "max_num_seqs=0"], "max_num_seqs is 0"),
         (["--replicas", "0"], "--replicas is 0, expected a whole number from 1"),
