@@ -8,7 +8,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, projector, style
+from dashboard import engine, moment, projector, style
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
 from dashboard.projector_style import projector_sheet
@@ -47,6 +47,7 @@ Streamlit's own navigation is not used: a widget that all pages share forgets it
 def page() -> None:
     """Draw what is shared, then the page that was asked for."""
     presenter = is_presenter()
+    moment.drawn_whole()
     st.set_page_config(
         page_title="Batchscope",
         page_icon="▦",

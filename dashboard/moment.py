@@ -23,7 +23,7 @@ __all__ = ["Looking", "Moment", "look_at", "looking", "shown_moment"]
 
 STEP, RUN, REQUEST = "step", "run", "request"
 """Key of the control that singles out a request."""
-_LOOKING, _PROBLEM, _ADDRESS = "past.looking", "past.problem", "past.address"
+_LOOKING, _PROBLEM, _ADDRESS, _WHOLE = "past.looking", "past.problem", "past.address", "past.whole"
 ECHO_S: Final = 3.0
 """A browser may send an address from before our last change for so long; that is not somebody who went back."""
 
@@ -159,8 +159,18 @@ class _Address:
     written_at: float
 
 
+def drawn_whole() -> None:
+    """Say that the whole page is being drawn, which is what a browser asks for when somebody goes back in it."""
+    st.session_state[_WHOLE] = True
+
+
 def arrive(hub: Hub, client: RunnerClient, newest: Frame) -> None:
-    """Obey the address when it is new: on arrival, and when somebody goes back in the browser."""
+    """Obey the address when it is new: on arrival, and when somebody goes back in the browser.
+
+    A tick obeys none: a busy browser sends its old address for as long as ours waits there to be read.
+    """
+    if not st.session_state.pop(_WHOLE, False):
+        return
     present = {k: v for k in (STEP, RUN, REQUEST) if (v := st.query_params.get(k))}
     known: _Address | None = st.session_state.get(_ADDRESS)
     if known is not None:

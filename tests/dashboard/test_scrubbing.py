@@ -135,6 +135,32 @@ def test_a_link_opens_what_it_names(client):
     assert "step=12&amp;run=run-1&amp;request=r1" in str(at.code[0].value).replace("&", "&amp;")
 
 
+def one_drawing() -> None:
+    """The address as a tick reads it, and as a drawing of the whole page does."""
+    import streamlit as st
+
+    from dashboard import engine, moment
+
+    if not st.session_state.get("tick"):
+        moment.drawn_whole()
+    running = engine.shared()
+    moment.arrive(running.hub, running.client, running.hub.frame())
+    shown = moment.shown_moment()
+    st.text(str(shown.step_id if shown else "live"))
+
+
+def test_a_tick_with_an_old_address_moves_nothing_and_somebody_who_goes_back_does(client):
+    client.run(30)
+    at = AppTest.from_function(one_drawing)
+    at.query_params["step"] = "12"
+    assert at.run().text[0].value == "12"
+    del at.query_params["step"]
+    at.session_state["tick"] = True
+    assert at.run().text[0].value == "12"
+    at.session_state["tick"] = False
+    assert at.run().text[0].value == "live"
+
+
 def test_a_link_to_the_past_waits_for_the_first_snapshot(client):
     client.state = ClientState("loading", 0.0, None, "reading weights", 0.5, 0)
     at = page(step="4")
