@@ -72,8 +72,9 @@ def _component() -> Any:
     return st.components.v2.component("batchscope_blocks", html='<canvas role="img"></canvas>', css=style, js=script)
 
 
-def dense_map(frame: Frame, chosen: str, theme: Theme, height: int, t: Translate) -> None:
-    """Draw it. chosen: the request singled out, "" = none. height: pixels."""
+def dense_map(frame: Frame, chosen: str, theme: Theme, height: int, t: Translate, grows: float = 0) -> None:
+    """Draw it. chosen: the request singled out, "" = none. height: pixels. grows: by what share of the room that a
+    tall window has to spare."""
     look = {
         "hues": theme.hues,
         "letters": LETTERS,
@@ -101,6 +102,7 @@ def dense_map(frame: Frame, chosen: str, theme: Theme, height: int, t: Translate
             "columns": frame.geometry.columns,
             "per_cell": frame.geometry.blocks_per_cell,
             "height": height,
+            "grows": grows,
             "look": look,
             "words": words,
             "alt": t("KV block map"),
@@ -109,10 +111,16 @@ def dense_map(frame: Frame, chosen: str, theme: Theme, height: int, t: Translate
 
 
 def block_map(
-    frame: Frame, spec: Mapping[str, Any], data: Mapping[str, bytes], theme: Theme, height: int, t: Translate
+    frame: Frame,
+    spec: Mapping[str, Any],
+    data: Mapping[str, bytes],
+    theme: Theme,
+    height: int,
+    t: Translate,
+    grows: float = 0,
 ) -> None:
-    """The block map of any pool: squares with letters, or the dense one. height: pixels of the latter."""
+    """The block map of any pool: squares with letters, or the dense one. height, grows: of the latter."""
     if is_dense(frame.geometry):
-        dense_map(frame, choice.chosen(), theme, height, t)
+        dense_map(frame, choice.chosen(), theme, height, t, grows)
     else:
         vega(spec, data, t("KV block map"))

@@ -20,7 +20,7 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard import choice, engine, moment
-from dashboard.charts.memory import BLOCK_BEFORE
+from dashboard.charts.memory import BLOCK
 from dashboard.charts.theme import FONTS, THEMES, Theme
 from dashboard.controls import one_step, toggle_pause
 from dashboard.desk import Desk
@@ -101,7 +101,7 @@ def keys(seen: Visit) -> None:
             "language": seen.language,
             "hidden": seen.projector,
             "rows": [[list(key.caps), t(key.words)] for key in KEYS],
-            "names": {t("request"): "choose", t(BLOCK_BEFORE): "block"},
+            "names": {t("request"): "choose", t(BLOCK): "block"},
             "actions": {
                 code: f"{key.action}.{code}" if key.action == "picture" else key.action
                 for key in KEYS
@@ -146,14 +146,14 @@ def _act(action: str) -> None:
         st.session_state["keys.redraw"] = bool(st.session_state.get(PROJECTOR))
 
 
-def _turn_owner(before: str) -> None:
-    """The request that owns a block of the map that is shown. before: the number of the block before it."""
+def _turn_owner(block: str) -> None:
+    """The request that owns a block of the map that is shown. block: its number."""
     running = engine.shared()
     newest = running.hub.frame()
-    if newest is None or not before.isdigit():
+    if newest is None or not block.isdigit():
         return
     table = moment.to_show(running.hub, newest).snapshot.step.running
-    owners = [r for r, ids in zip(table.request_id, table.block_ids, strict=True) if int(before) + 1 in ids]
+    owners = [r for r, ids in zip(table.request_id, table.block_ids, strict=True) if int(block) in ids]
     if owners:
         choice.turn(owners[0])
 

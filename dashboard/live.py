@@ -12,8 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import choice, engine, moment, style
 from dashboard.charts.lanes import TITLE
 from dashboard.charts.memory import HEIGHT
-from dashboard.charts.specs import specs
+from dashboard.charts.specs import live_specs
 from dashboard.charts.theme import THEMES, Theme
+from dashboard.charts.window import SHARES
 from dashboard.controls import hold, one_step, shown_truth
 from dashboard.dense_map import block_map
 from dashboard.desk import Desk
@@ -24,7 +25,7 @@ from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.scrubber import scrubber
 from dashboard.views import memory_account, status, step, tiles, twin
-from dashboard.views.markup import plain, scroll
+from dashboard.views.markup import esc, plain, scroll
 from dashboard.visit import is_presenter
 from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
@@ -121,7 +122,7 @@ def pictures(language: str, theme_name: str, parts: Places, *, has_controls: boo
         reserve(parts.queue, parts.running, parts.memory, parts.lanes)
         return
     moment.keep_address()
-    charts = specs(theme_name, language, frame.geometry)
+    charts = live_specs(theme_name, language, frame.geometry)
     data = with_selection(frame, choice.chosen())
     _present(frame, charts, data, theme, parts, t)
     with parts.lanes:
@@ -146,7 +147,7 @@ def words(language: str, theme_name: str, parts: Places, *, has_controls: bool) 
     with parts.side:
         _side(client, frame, newest, theme, t, has_controls)
     with parts.below:
-        strip = specs(theme_name, language, frame.geometry)["strip"]
+        strip = live_specs(theme_name, language, frame.geometry)["strip"]
         guarded(lambda: scrubber(running, strip, frame, newest, t), "scrubber")
         _below(frame, t, has_controls)
 
@@ -216,7 +217,10 @@ def _loading(state: ClientState, t: Translate) -> None:
     if state.phase in status.TOLD:
         return
     words = engine_words(state.message, t) or t("The engine is starting.")
-    st.progress(state.progress or 0.0, text=plain(words))
+    if state.progress:
+        st.progress(state.progress, text=plain(words))
+    else:
+        st.html(f'<p class="bs-quiet" role="status">{esc(words)}</p>')
 
 
 def _present(
@@ -239,7 +243,7 @@ def _present(
         guarded(lambda: vega(charts["running"], data["running"], t("running set")), "running")
     with parts.memory:
         guarded(lambda: st.html(memory_account.account_line(now, frame.geometry, t)), "account")
-        guarded(lambda: block_map(frame, charts["map"], data["map"], theme, HEIGHT, t), "map")
+        guarded(lambda: block_map(frame, charts["map"], data["map"], theme, HEIGHT, t, SHARES["map"]), "map")
 
 
 def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate, has_controls: bool) -> None:
@@ -249,7 +253,8 @@ def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Tr
     happened, reasons, evicted, *own = st.tabs(names)
     with happened:
         guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t, _last(frame))), "decision")
-        guarded(lambda: st.html(scroll(step.events(frame.recent, frame.marks, theme, t), PANEL_HEIGHT)), "events")
+        events = step.events(frame.recent, frame.marks, theme, t)
+        guarded(lambda: st.html(scroll(events, PANEL_HEIGHT, grows=True)), "events")
     with reasons:
         guarded(lambda: why_panel(frame, theme, t), "reasons")
     with evicted:

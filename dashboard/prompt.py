@@ -69,4 +69,4 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
     refused = st.session_state.get("refused")
     words = f'<div class="bs-notice bs-bad">{esc(refused)}</div>' if refused else ""
     mark = frame.marks.get(followed, -1)
-    st.html(scroll(words + follow(view, frame.snapshot.step, mark, theme, t), TEXT_HEIGHT))
+    st.html(scroll(words + follow(view, frame.snapshot.step, mark, theme, t), TEXT_HEIGHT, grows=True))

@@ -12,8 +12,11 @@ def _frame() -> str:
     return """
 .stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 6px 18px 6px 18px; max-width: none; }
 [data-testid="stHeader"] { height: 0; min-height: 0; background: transparent; }
-[data-testid="stToolbar"] { height: 16px; min-height: 0; padding: 0 2px; top: 0; }
-[data-testid="stMainMenu"] button { height: 15px; min-height: 0; padding: 0 3px; }
+[data-testid="stMainMenu"] { position: fixed; right: 0; top: 8px; width: 18px; height: 34px; }
+[data-testid="stMainMenu"] button { width: 100%; height: 34px; min-width: 0; min-height: 0; margin: 0; padding: 0; }
+[data-testid="stMainMenu"] svg { width: 17px; height: 17px; }
+[data-testid="stStatusWidget"] { position: fixed; right: 20px; top: 0; }
+[data-testid="stStatusWidget"]:has([data-testid="stStatusWidgetRunningIcon"]) { display: none; }
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 5px; }
 [data-testid="stMainBlockContainer"] [data-testid="stHorizontalBlock"] { gap: 14px; }
 [data-testid="stSidebarContent"] { padding: 0 12px; }
@@ -24,10 +27,11 @@ def _frame() -> str:
 [data-testid="stSidebarHeader"] { height: 34px; min-height: 0; margin-bottom: 0; padding: 6px; }
 [data-testid="stSidebar"] [data-testid="stVerticalBlock"] { gap: 8px; }
 [data-testid="stSidebar"] label p, [data-testid="stSidebar"] .stExpander summary p { font-size: 13px; }
-[data-testid="stTabs"] button { padding: 2px 5px; min-height: 26px; height: 28px; }
-[data-testid="stTabs"] [role="tablist"] { gap: 3px; }
-[data-testid="stTabs"] button p { font-size: 13px; }
+[data-testid="stTabs"] [role="tab"] { padding: 2px 0; height: 28px; }
+[data-testid="stTabs"] [role="tablist"] { gap: 0 11px; }
+[data-testid="stTabs"] [role="tab"] p { font-size: 13px; white-space: nowrap; }
 [data-testid="stTabs"] [role="tabpanel"] { padding-top: 4px; }
+:root { --bs-more: clamp(0px, (100vh - 900px) * 2 / 3, 400px); }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }"""
 
 
@@ -196,7 +200,7 @@ def _room(c: Theme) -> str:
 @media (max-width: 640px) {{
   [data-testid="stHeader"] {{ height: 44px; min-height: 44px; }}
   [data-testid="stToolbar"] {{ height: 44px; }}
-  [data-testid="stMain"] {{ overflow-x: hidden; }}
+  [data-testid="stMainMenu"] {{ right: 6px; width: 34px; }}
   .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"])) {{
     flex-wrap: nowrap; }}
   .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"]))

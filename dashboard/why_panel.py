@@ -28,7 +28,7 @@ def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
     )  # fmt: skip
     if st.session_state.pop(_GO, False):
         st.rerun()
-    st.html(scroll(why(frame.snapshot.step, frame.marks, chosen, theme, t), WHY_HEIGHT))
+    st.html(scroll(why(frame.snapshot.step, frame.marks, chosen, theme, t), WHY_HEIGHT, grows=True))
 
 
 def _ask(request_id: str) -> None:

@@ -16,6 +16,8 @@ from dashboard.charts.theme import Theme
 
 TITLE_HEIGHT: Final = 14
 """Head of each panel, kept free of data for its title."""
+WIDTH: Final = "containerSize()[0]"
+"""Vega expression: pixels the chart is wide. Vega-Lite has no name for it in charts on top of each other."""
 LABEL_X: Final = 34
 """Right end of the labels in the left margin, in pixels; the axis begins some iterations left of the data."""
 
@@ -74,10 +76,12 @@ def haloed(theme: Theme, base: Any, **mark: Any) -> list[Any]:
 
 
 def title_of(theme: Theme, text: str) -> Any:
-    """The title of a panel, in its head."""
+    """The title of a panel, in its head; cut where the panel is narrow, for a chart grows with a text that reaches out
+    of it."""
     base = alt.Chart(data("frame")).transform_calculate(title=json.dumps(text))
     base = base.encode(x=x_at(), y={"value": 0}, text="title:N")
-    return alt.layer(*haloed(theme, base, align="left", baseline="top", dx=1, fontSize=11, color=theme.muted))
+    mark: dict[str, Any] = {"align": "left", "baseline": "top", "dx": 1, "limit": {"expr": f"{WIDTH} - {LABEL_X}"}}
+    return alt.layer(*haloed(theme, base, fontSize=11, color=theme.muted, **mark))
 
 
 def scale_of(height: int, top: Any) -> dict[str, Any]:

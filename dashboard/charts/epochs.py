@@ -100,7 +100,7 @@ def tokens(theme: Theme, t: Translate) -> dict[str, Any]:
     fills = [theme.prefill, theme.decode, theme.red, theme.padding, theme.grid]
     opacity = [1, 1, 1, 0.35, 0.6]
     edges = ["transparent", "transparent", "transparent", theme.padding, theme.padding]
-    on = [theme.background, theme.background, theme.background, theme.ink, theme.ink]
+    on = [theme.on_prefill, theme.background, theme.background, theme.ink, theme.ink]
     words = [t(PURPOSE_WORDS[name]) for name in PURPOSES]
     room = [round((sum(11 if c > "\u1100" else 6.5 for c in word) + 36) / BAR_PX, 3) for word in words]
     bars = (

@@ -23,14 +23,14 @@ def _lane_y(field: str = "a", **extra: Any) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "axis": None, **extra}
 
 
-def _blocks(theme: Theme, name: str, t: Translate) -> Any:
+def _blocks(theme: Theme, name: str) -> Any:
     """The cells of the lanes. Recompute is ringed red, padding grey in ink, an idle slot a grey line."""
     base = (
         alt.Chart(data(name))
         .transform_calculate(
             c=f"datum.k > 2 ? {json.dumps(theme.padding)} : ({HUE})",
             fo="datum.k == 3 ? 0.4 : datum.k == 4 ? 1 : datum.k > 4 ? 0.45 : datum.m > 7 ? 0.18 : "
-            "datum.k == 2 ? 0.45 : datum.k == 1 ? 0.85 : 1",
+            "datum.k == 2 ? 0.45 : 1",
             sc=f"datum.k == 2 ? {json.dumps(theme.red)} : datum.k == 3 ? I : ({HUE})",
             sw="datum.k == 2 || datum.k == 3 || (datum.m > 7 && datum.k < 3) ? 1 : 0",
         )
@@ -45,12 +45,15 @@ def _blocks(theme: Theme, name: str, t: Translate) -> Any:
             strokeWidth=number("sw"),
         )
     )
-    tooltip = [
-        alt.Tooltip("r:N", title=t("request")),
-        alt.Tooltip("x:N", title=t("iteration")),
-        alt.Tooltip("n:N", title=t("tokens")),
-    ]
-    return base.mark_rect().encode(tooltip=tooltip)
+    return base.mark_rect()
+
+
+def _pointed(t: Translate) -> Any:
+    """Unseen, over bars and hairlines and as high as a lane: what the pointer is told of a bar."""
+    base = alt.Chart(data("runs")).transform_calculate(a="floor(datum.a)", b="datum.a + 0.9")
+    titles = {"r:N": t("request"), "x:N": t("iteration"), "n:N": t("tokens")}
+    tooltip = [alt.Tooltip(field, title=title) for field, title in titles.items()]
+    return base.mark_rect(opacity=0).encode(x=x_at(), x2="e", y=_lane_y(), y2="b", tooltip=tooltip)
 
 
 def _points(theme: Theme, t: Translate) -> Any:
@@ -137,6 +140,6 @@ def _words(theme: Theme, t: Translate) -> list[Any]:
 
 def lanes(theme: Theme, t: Translate) -> Any:
     """One lane a slot: tall blocks are prefill, thin ones single decodes; signs for what happened to the request."""
-    layers = [frame(theme), grid(theme), *_floors(theme), _blocks(theme, "runs", t), columns(theme), *_labels(theme)]
-    layers += [veil(theme), _blocks(theme, "chosen", t), _points(theme, t), mark_rules(theme)]
+    layers = [frame(theme), grid(theme), *_floors(theme), _blocks(theme, "runs"), columns(theme), *_labels(theme)]
+    layers += [veil(theme), _blocks(theme, "chosen"), _pointed(t), _points(theme, t), mark_rules(theme)]
     return alt.layer(*layers, *_words(theme, t), now(theme)).properties(height=LANES_HEIGHT)

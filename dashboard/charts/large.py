@@ -14,12 +14,20 @@ from typing import Any, Final
 
 from dashboard.block_squares import MapGeometry
 from dashboard.charts.specs import renderer, specs
+from dashboard.charts.window import grown
 
 SMALLEST_FONT: Final = 11
 FONT_FLOOR: Final = 24
 """Pixels, where the image is up to 1,440 px wide."""
 STROKE: Final = 1.5
 """Strokes grow less than text: a hairline stays one."""
+
+ZOOMS: Final = {1600: 1.333, 2100: 1.8, 2800: 2.667}
+"""From which width of the window on the charts are shown how much larger."""
+PLAIN_PX: Final = 830
+"""Height of the window, where it is 1,440 px wide, from which on pictures are higher. Most rooms have 16:9, so 810."""
+MORE: Final = {"queue": 60, "running": 60, "map": 130, "time": 0}
+"""Pixels that are left below a picture there."""
 
 _LENGTHS: Final = frozenset(
     {"fontSize", "labelFontSize", "titleFontSize", "dx", "dy", "height", "cornerRadius", "spacing"}
@@ -43,8 +51,17 @@ def _large(theme: str, language: str, geometry: MapGeometry, drawn_by: str) -> M
         if "vconcat" in chosen:
             chosen["vconcat"] = [chosen["vconcat"][i] for i in _PANELS]
         chosen["usermeta"] = {"embedOptions": {"renderer": "svg", "actions": False}}
-        built[name] = scaled(chosen, FONT_FLOOR / SMALLEST_FONT)
+        larger = scaled(chosen, FONT_FLOOR / SMALLEST_FONT)
+        built[name] = grown(larger, 1, f"({MORE[name]} + {_spare()})") if name in MORE else larger
     return built
+
+
+def _spare() -> str:
+    """Vega expression: pixels, before the zoom, that the window is higher than it needs to be."""
+    zoom = "1"
+    for width, times in sorted(ZOOMS.items()):
+        zoom = f"windowSize()[0] >= {width} ? {times} : ({zoom})"
+    return f"clamp((windowSize()[1] || 0) / ({zoom}) - {PLAIN_PX}, 0, 500)"
 
 
 def scaled(node: Any, times: float, key: str = "") -> Any:

@@ -21,7 +21,8 @@ from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 from dashboard.identity import LETTERS
 
-BLOCK_BEFORE: Final = N_("block - 1")
+BLOCK: Final = N_("block")
+"""Name of the block's number where the pointer tells of a square; a click takes the block from there."""
 HEIGHT: Final = 188
 LETTER_MAX_CELLS: Final = 520
 """Above this many squares a letter no longer fits into one."""
@@ -54,8 +55,10 @@ class _Squares:
 
     def grid(self) -> Any:
         """The outline of every block."""
-        base = alt.Chart(alt.sequence(0, self._cells, as_="c")).transform_calculate(**self._place)
-        return base.mark_rect(fillOpacity=0, stroke=self._theme.empty, strokeWidth=1).encode(**self._box())
+        told = {"b": "datum.c + 1", "s": json.dumps(self._t("free"))}
+        base = alt.Chart(alt.sequence(0, self._cells, as_="c")).transform_calculate(**self._place, **told)
+        mark = base.mark_rect(fillOpacity=0, stroke=self._theme.empty, strokeWidth=1)
+        return mark.encode(**self._box(), tooltip=self._tips()[:2])
 
     def free(self) -> list[Any]:
         """Blocks nobody owns that are not simply free: cached, unusable, locked."""
@@ -82,7 +85,7 @@ class _Squares:
 
     def owned(self, name: str) -> list[Any]:
         """Blocks of running requests, from the data set ``name``."""
-        theme, t = self._theme, self._t
+        theme = self._theme
         base = alt.Chart(data(name)).transform_filter("datum.m > -2").transform_calculate(
             **self._place,
             top=f"{self._place['y2']} - 0.88 * datum.f / 16",
@@ -95,18 +98,30 @@ class _Squares:
             l=f"datum.n > 1 ? '' + datum.n : datum.m < 0 ? '' : {json.dumps(LETTERS)}[datum.m]",
             line="datum.t ? 2.5 : 0",
         )  # fmt: skip
-        tooltip = [
-            alt.Tooltip("c:Q", title=t(BLOCK_BEFORE)),
-            alt.Tooltip("f:Q", title=t("filled / 16")),
-            alt.Tooltip("n:Q", title=t("owners")),
-        ]
-        fill = base.mark_rect().encode(**self._box("top"), fill=raw("col"), fillOpacity=number("fo"), tooltip=tooltip)
+        fill = base.mark_rect().encode(**self._box("top"), fill=raw("col"), fillOpacity=number("fo"))
         edge = base.transform_filter("datum.f > 0").mark_rect(strokeWidth=1.5)
         edge = edge.encode(**self._box(), fill=raw("col"), fillOpacity=number("tint"), stroke=raw("col"))
         reserved = base.transform_filter("datum.f == 0").mark_rect(fillOpacity=0, strokeWidth=1.5, strokeDash=[3, 2])
         reserved = reserved.encode(**self._box(), stroke=raw("col"))
         written = base.mark_rule(color=theme.ink).encode(**self._box("y2"), strokeWidth=number("line"))
         return [edge, reserved, fill, written, *self._letters(base)]
+
+    def pointed(self) -> Any:
+        """Unseen, over all else: what the pointer is told of a square that is not free."""
+        states = {CACHED: self._t("cached"), UNUSABLE: self._t("unusable"), LOCKED: self._t("locked")}
+        words = [states[mark] for mark in range(min(states), -1)]
+        owner = f"datum.n > 1 ? {json.dumps(self._t('shared'))} : {json.dumps(LETTERS)}[datum.m] || '–'"
+        base = alt.Chart(data("blocks")).transform_calculate(
+            **self._place,
+            b="datum.c + 1",
+            s=f"datum.m < -1 ? {json.dumps(words, ensure_ascii=False)}[datum.m + {-min(states)}] : {owner}",
+            f="datum.m < -1 ? 0 : datum.f",
+        )
+        return base.mark_rect(opacity=0).encode(**self._box(), tooltip=self._tips())
+
+    def _tips(self) -> list[Any]:
+        titles = {"b:Q": BLOCK, "s:N": N_("state"), "f:Q": N_("filled / 16"), "n:Q": N_("owners")}
+        return [alt.Tooltip(field, title=self._t(title)) for field, title in titles.items()]
 
     def _letters(self, base: Any) -> list[Any]:
         if self._cells > LETTER_MAX_CELLS:
@@ -125,5 +140,6 @@ def block_map(theme: Theme, geometry: MapGeometry, t: Translate) -> dict[str, An
     """Data sets: blocks, chosen, veil. Block ids run along the rows, in physical order."""
     squares = _Squares(theme, geometry, t)
     layers = [squares.grid(), *squares.free(), *squares.owned("blocks"), veil(theme), *squares.owned("chosen")]
+    layers.append(squares.pointed())
     spec: dict[str, Any] = alt.layer(*layers).properties(height=HEIGHT).to_dict(validate=False)
     return spec

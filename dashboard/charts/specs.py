@@ -17,6 +17,7 @@ from dashboard.charts.parts import params, slim
 from dashboard.charts.strip import strip
 from dashboard.charts.theme import THEMES, Theme, config
 from dashboard.charts.timeline import timeline
+from dashboard.charts.window import SHARES, grown
 from dashboard.i18n import translator
 
 altair_lock = threading.Lock()
@@ -32,6 +33,18 @@ def specs(theme: str, language: str, geometry: MapGeometry) -> Mapping[str, dict
     """Chart name (queue, running, map, time, strip) to specification. Do not change what is returned: it is shared."""
     with altair_lock:
         return _specs(theme, language, geometry, renderer())
+
+
+def live_specs(theme: str, language: str, geometry: MapGeometry) -> Mapping[str, dict[str, Any]]:
+    """``specs`` for a page that they fill: higher in a high window."""
+    with altair_lock:
+        return _in_window(theme, language, geometry, renderer())
+
+
+@cache
+def _in_window(theme: str, language: str, geometry: MapGeometry, drawn_by: str) -> Mapping[str, dict[str, Any]]:
+    plain = _specs(theme, language, geometry, drawn_by)
+    return {name: grown(spec, SHARES[name]) if name in SHARES else spec for name, spec in plain.items()}
 
 
 @cache

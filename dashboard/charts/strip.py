@@ -54,7 +54,9 @@ def strip(theme: Theme, t: Translate) -> dict[str, Any]:
     rules = alt.Chart(data("rules")).transform_calculate(
         col=f"datum.c?{json.dumps(theme.red)}:{json.dumps(theme.accent)}"
     )
-    words = alt.Chart(data("ends")).mark_text(align="left", baseline="top", fontSize=11, color=theme.muted)
+    words = alt.Chart(data("ends")).mark_text(
+        align="left", baseline="top", fontSize=11, color=theme.muted, limit={"expr": "width"}
+    )
     columns = bins.transform_calculate(e="datum.n+E-datum.n%E".replace("E", "(data('ends')[0]||{}).b"))
     tips = {"s": t("iteration"), "k": t("KV blocks in use, %"), "w": t("waiting"), "p": t("preempted"),
             "g": t("longest gap between two tokens, ms")}  # fmt: skip

@@ -38,6 +38,11 @@ class Theme:
     line: str
     line2: str
 
+    @property
+    def on_prefill(self) -> str:
+        """Ink upon the colour of prefill; on decode and red the background is legible in both themes."""
+        return self.background if self.name == "dark" else self.ink
+
 
 DARK: Final = Theme(
     name="dark",
@@ -56,7 +61,7 @@ DARK: Final = Theme(
     green="#3fb950",
     accent="#79b8ff",
     prefill="#d7dee6",
-    decode="#6e7a88",
+    decode="#76828f",
     padding="#7a828c",
     line="#d7dee6",
     line2="#8f9baa",
@@ -94,6 +99,7 @@ def config(theme: Theme) -> dict[str, Any]:
         # A description of every mark, made anew in every tick, is a third of the work; each chart has its "alt".
         "aria": False,
         "view": {"stroke": None},
+        "mark": {"tooltip": None},  # Streamlit's default tells of every mark its raw fields
         "text": {"fontSize": 12, "color": theme.ink},
         "axis": {
             "labelFontSize": 11,

@@ -45,6 +45,7 @@ def table(head: Iterable[str], body: Iterable[Iterable[str]], empty: str) -> str
     return f'<table class="bs-table"><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def scroll(inner: str, height: int, cls: str = "") -> str:
-    """A box of fixed height, so that nothing below it moves."""
-    return f'<div class="bs-scroll {cls}" style="height:{height}px" tabindex="0">{inner}</div>'
+def scroll(inner: str, height: int, *, grows: bool = False) -> str:
+    """A box of fixed height, so that nothing below it moves. grows: by what a tall window has to spare."""
+    px = f"calc({height}px + var(--bs-more))" if grows else f"{height}px"
+    return f'<div class="bs-scroll" style="height:{px}" tabindex="0">{inner}</div>'

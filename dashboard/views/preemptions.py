@@ -108,5 +108,5 @@ def preemptions(evictions: Sequence[Eviction], block_bytes: int, theme: Theme, t
         items.append(f"<li>{mark}<b>{esc(_headline(e, t), 200)}</b><br>{told}</li>")
     if not items:
         words = t("No preemption so far. Lower the usable KV blocks until they run out, and watch who has to go.")
-        return scroll(f'<p class="bs-quiet">{esc(words)}</p>', height)
-    return scroll(f'<ul class="bs-events">{"".join(items)}</ul>', height)
+        return scroll(f'<p class="bs-quiet">{esc(words)}</p>', height, grows=True)
+    return scroll(f'<ul class="bs-events">{"".join(items)}</ul>', height, grows=True)

@@ -58,7 +58,7 @@ def pill(state: ClientState, t: Translate) -> str:
     word = t(look.word)
     if is_frozen(state) and state.phase in ("running", "idle", "paused"):
         look, word = PILLS["stalled"], t("STALE")
-    if state.phase in ("loading", "restarting") and state.progress is not None:
+    if state.phase in ("loading", "restarting") and state.progress:  # a stage that cannot tell how far it is says 0
         word += f" {state.progress:.0%}"
     elif is_frozen(state) and state.age_s is not None:
         word += f" {state.age_s:.1f} s"

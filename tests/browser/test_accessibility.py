@@ -39,7 +39,15 @@ def violations(page) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize(("theme", "locale"), [("dark", "en-US"), ("light", "ko-KR")])
+@pytest.mark.parametrize(
+    ("theme", "locale"),
+    [
+        ("dark", "en-US"),
+        ("light", "ko-KR"),
+        pytest.param("dark", "ko-KR", marks=pytest.mark.soak),
+        pytest.param("light", "en-US", marks=pytest.mark.soak),
+    ],
+)
 def test_no_view_has_a_serious_violation(open_page, server, theme, locale):
     page = open_page(locale, color_scheme=theme)
     told = {}

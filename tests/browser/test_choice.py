@@ -14,7 +14,7 @@ from tests.browser.test_projector import hold, let_go, press
 pytestmark = pytest.mark.browser
 
 QUEUE, RUNNING, MAP, LANES = range(4)
-NAMES = re.compile(r"^\s*(request|block - 1|요청|블록 번호 - 1)\s*$")
+NAMES = re.compile(r"^\s*(request|block|요청|블록)\s*$")
 LIST = "[data-testid=stMain] [data-testid=stSelectbox] input"
 
 

@@ -29,6 +29,11 @@ SMALL_TEXT = """floor => {
   return small;
 }"""
 
+HIDDEN = """() => {
+  const main = document.querySelector('[data-testid=stMain]');
+  return [main.scrollWidth - main.clientWidth, main.scrollHeight - main.clientHeight];
+}"""
+
 
 @pytest.fixture
 def open_page(open_page):
@@ -124,7 +129,9 @@ def test_a_room_reads_everything_from_five_metres(open_page, server, width):
         expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(charts, timeout=WAIT_MS)
         page.wait_for_timeout(1500)
         assert page.evaluate(SMALL_TEXT, FLOOR_PX[width]) == []
-    values = page.locator(".bp-tile b").evaluate_all("all => all.map(e => parseFloat(getComputedStyle(e).fontSize))")
+        assert page.evaluate(HIDDEN) == [0, 0], f"picture {key} is whole"
+    sizes = "[...document.querySelectorAll('.bp-tile b')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+    values = page.evaluate(f"() => {sizes}")
     assert len(values) == 3
     assert min(values) >= 64
     back = "document.querySelector('.stApp').matches('*') && getComputedStyle(document.querySelector('.stApp'))"
@@ -135,4 +142,4 @@ def test_a_room_reads_everything_from_five_metres(open_page, server, width):
     wait_for(page, f"old => {back}.backgroundColor === old", shown)
     press(page, "b")
     expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
-    expect(page.locator("[data-testid=stSidebar]")).to_be_visible()
+    expect(page.locator("[data-testid=stSidebar]")).to_be_visible(timeout=WAIT_MS)

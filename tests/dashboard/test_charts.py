@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.block_squares import ASPECT, map_geometry
 from dashboard.charts.panels import BUDGET_HEIGHT, MEMORY_HEIGHT
-from dashboard.charts.specs import specs
+from dashboard.charts.specs import live_specs, specs
 
 THEMES = ["dark", "light"]
 NUMBERS = {"fillOpacity", "opacity", "strokeWidth", "size"}
@@ -125,6 +125,40 @@ def test_the_wastes_of_the_memory_line_differ_by_texture_and_not_by_colour_alone
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_states_of_a_block_differ_by_shape_and_not_by_colour_alone(theme):
-    marks = [o["mark"] for o in objects(built(theme)["map"]) if isinstance(o.get("mark"), dict)]
+    marks = [o["mark"] for o in objects(built(theme)["map"]["layer"]) if isinstance(o.get("mark"), dict)]
     assert any(m["type"] == "rect" and m.get("strokeDash") for m in marks), "reserved"
     assert sum(m["type"] == "rule" and m.get("strokeWidth") == 1.2 for m in marks) == 2, "locked and unusable"
+
+
+def test_no_mark_tells_of_itself_but_those_that_are_pointed_at():
+    """Streamlit's default would tell raw fields of every mark, and a click takes a request from what is told."""
+    for chart in built("dark").values():
+        assert chart["config"]["mark"] == {"tooltip": None}
+    told = {
+        name: [tip["title"] for o in objects(chart) for tip in (o.get("encoding") or {}).get("tooltip") or []
+               if isinstance(tip, dict)]
+        for name, chart in built("dark").items()
+    }  # fmt: skip
+    assert "request" in told["queue"]
+    assert "request" in told["running"]
+    assert told["map"][:2] == ["block", "state"], "free ones too"
+    assert {"request", "iteration", "tokens"} <= set(told["time"])
+
+
+def test_charts_of_the_live_page_take_what_a_tall_window_has_to_spare_and_all_others_stay():
+    plain, live = built("dark"), live_specs("dark", "en", map_geometry(48))
+    for name in ("queue", "running", "map"):
+        (height,) = [p["expr"] for p in live[name]["params"] if p["name"] == "height"]
+        assert height.startswith(f"{plain[name]['height']} + "), "a chart that is saved has no window"
+        assert "windowSize()[1]" in height
+    assert live["strip"] == plain["strip"]
+    first, plain_first = live["time"]["vconcat"][0], plain["time"]["vconcat"][0]
+    ends = [o["range"] for o in objects(first) if "range" in o]
+    assert [{"expr": "L"} in end for end in ends] == [True]
+    rules = [o for o in objects(first) if isinstance(o.get("mark"), dict) and o["mark"]["type"] == "rule"]
+    upright = [o for o in rules if not o["encoding"].get("x2")]
+    assert upright
+    assert all(o["encoding"]["y2"] == {"value": {"expr": "L"}} for o in upright)
+    assert live["time"]["vconcat"][1:] == plain["time"]["vconcat"][1:]
+    assert "windowSize" not in json.dumps(plain), "what is shared with other pages is left as it was"
+    assert plain_first["height"] == first["height"]

@@ -6,10 +6,14 @@ TVCG 15 (2009), matrices of severity 1.0, upon linear RGB. Distance: Euclidean i
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import combinations
 
 import pytest
 
+from dashboard.block_squares import map_geometry
+from dashboard.charts.specs import specs
 from dashboard.charts.theme import THEMES, Theme
 
 SIGHT = {
@@ -87,6 +91,38 @@ def test_marks_stand_out_from_the_ground_and_letters_from_their_marks(theme: The
         assert contrast(ink, hue) >= TEXT_CONTRAST, hue
     for name in ("other", "prefill", "decode", "line", "line2", "padding"):
         assert contrast(getattr(theme, name), theme.background) >= LARGE_CONTRAST, name
+
+
+def over(color: str, ground: str, opacity: float) -> str:
+    parts = zip(*([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (color, ground)), strict=True)
+    return "#" + "".join(f"{round(opacity * top + (1 - opacity) * below):02x}" for top, below in parts)
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=lambda t: t.name)
+def test_words_upon_coloured_areas_are_legible(theme: Theme):
+    """As the charts paint them: bars of tokens, squares of the map, rows of the queue, buttons and signs of state."""
+    faint = {name: over(getattr(theme, name), theme.background, part) for name, part in
+             {"padding": 0.35, "grid": 0.6, "empty": 0.45}.items()}  # fmt: skip
+    pairs = {
+        "prefill": (theme.on_prefill, theme.prefill),
+        "decode": (theme.background, theme.decode),
+        "recompute": (theme.background, theme.red),
+        "padding": (theme.ink, faint["padding"]),
+        "idle slots": (theme.ink, faint["grid"]),
+        "shared block": (theme.background, theme.ink),
+        "row of the queue": (theme.muted, faint["empty"]),
+        "primary button, past": (theme.background, theme.accent),
+    }
+    told = {name: round(contrast(*pair), 2) for name, pair in pairs.items() if contrast(*pair) < TEXT_CONTRAST}
+    assert told == {}
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=lambda t: t.name)
+def test_the_bars_of_plain_work_keep_the_full_colour_of_their_request(theme: Theme):
+    """A paler one falls below the contrast that was tested for the hue. Kinds 0 and 1 are prefill and decode."""
+    spec = json.dumps(specs(theme.name, "en", map_geometry(48))["time"]["vconcat"][0])
+    (told,) = set(re.findall(r'"calculate": "(datum\.k == 3 \? [^"]*)"', spec))
+    assert told.endswith("datum.m > 7 ? 0.18 : datum.k == 2 ? 0.45 : 1")
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=lambda t: t.name)

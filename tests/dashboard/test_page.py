@@ -297,6 +297,11 @@ def test_before_the_first_snapshot_there_is_a_progress_bar(client):
     assert not at.exception
     assert not at.get("vega_lite_chart")
     assert at.get("progress")[0].proto.value == 50
+    client.state = ClientState("loading", time.time(), None, "reading the tokenizer", 0.0, 0)
+    at = page()
+    assert not at.get("progress"), "a stage that cannot tell how far it is has no bar"
+    assert "LOADING" in html(at)
+    assert "LOADING 0%" not in html(at)
 
 
 def test_the_page_speaks_korean_when_asked(client):

@@ -58,6 +58,7 @@ def test_old_data_are_called_stale_with_their_age_and_lose_their_colour():
 
 def test_loading_shows_how_far_it_is():
     assert "LOADING 40%" in status.pill(state("loading", progress=0.4), EN)
+    assert "%" not in status.pill(state("loading", None, progress=0.0), EN), "a stage that cannot tell how far it is"
 
 
 def test_a_toy_model_is_named_with_the_one_command_that_helps():

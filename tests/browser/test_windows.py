@@ -1,0 +1,53 @@
+"""The live page in windows of other sizes than the one it is laid out for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import LAST_CHART, WAIT_MS
+from tests.browser.test_live_page import wait_for
+from tests.browser.test_projector import HIDDEN
+
+pytestmark = pytest.mark.browser
+
+CHARTS = "[...document.querySelectorAll('[data-testid=stVegaLiteChart]')]"
+
+
+@pytest.fixture
+def sized(browser, server):
+    """``sized(width, height)``: a page of that size whose charts are drawn."""
+    contexts = []
+
+    def one(width: int, height: int):
+        context = browser.new_context(viewport={"width": width, "height": height}, locale="en-US")
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.goto(server.url)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for()
+        return page
+
+    yield one
+    for context in contexts:
+        context.close()
+
+
+def test_a_large_window_is_filled_and_its_charts_stand_still(sized):
+    page = sized(1920, 1080)
+    page.evaluate(f"() => {{ window.drawn = {CHARTS}.map(e => e.querySelector('svg')) }}")
+    heights = page.evaluate(f"() => {CHARTS}.map(e => e.querySelector('svg').clientHeight)")
+    low = page.locator(".st-key-scrubber").bounding_box()
+    assert 1080 - 60 < low["y"] + low["height"] <= 1080 + 20, "the last row that moves ends where the window ends"
+    before = page.evaluate("() => document.querySelector('#bs-step').innerText")
+    wait_for(page, "old => document.querySelector('#bs-step').innerText !== old", before)
+    page.wait_for_timeout(3000)
+    assert page.evaluate(f"() => {CHARTS}.map(e => e.querySelector('svg').clientHeight)") == heights
+    assert page.evaluate("() => window.drawn.every(e => e.isConnected)")
+
+
+def test_a_phone_has_nothing_beside_the_page(sized):
+    page = sized(390, 844)
+    page.wait_for_timeout(2000)
+    assert page.evaluate(HIDDEN)[0] == 0
+    wide = page.evaluate(f"() => Math.max(...{CHARTS}.map(e => e.querySelector('svg').getBoundingClientRect().right))")
+    assert wide <= 390
