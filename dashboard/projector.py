@@ -124,13 +124,19 @@ def _caption(frame: Frame, t: Translate) -> str:
     return f'<div class="bp-caption" role="status">{esc(" ".join(s.text for s in told), 240)}</div>'
 
 
+def recent_window(frame: Frame) -> tuple[int, int]:
+    """The first of the last COLUMNS iterations on the axis, and the end of the axis."""
+    last_x = frame.facts[-1].x if frame.facts else frame.snapshot.step.step_id
+    end = ((last_x + 1) // PAGE + 1) * PAGE
+    return max(end - COLUMNS, frame.x0), end
+
+
 @lru_cache(maxsize=4)
 def recent_lanes(frame: Frame) -> Mapping[str, bytes]:
     """The tables of the lanes for the last COLUMNS iterations, which are few and wide enough for a room."""
     facts = frame.facts
     last_x = facts[-1].x if facts else frame.snapshot.step.step_id
-    end = ((last_x + 1) // PAGE + 1) * PAGE
-    start = max(end - COLUMNS, frame.x0)
+    start, end = recent_window(frame)
     shown = [f for f in facts if f.x >= start]
     runs = lanes.lane_runs(shown, start)
     most = max([f.num_slots for f in shown] or [frame.snapshot.step.policy.max_num_seqs])

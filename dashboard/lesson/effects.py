@@ -38,7 +38,7 @@ class Effect:
 def _with(side: Side, base: Mapping[str, Any], field: str, value: Any) -> Side:
     if field == "kv_block_limit":  # scenes state it in tokens, whatever the engine's blocks
         return Side(side.name, base, value)
-    return Side(side.name, {**base, field: value}, side.kv_tokens)
+    return Side(side.name, {**base, field: value}, side.kv_tokens, side.kv_sequences)
 
 
 EFFECTS: Final = (

@@ -26,7 +26,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """label: a message. unit: "" (a count), "ms", "%", "/s" or "x" (a mean). of: from a run to its value.
+    """label: a message. unit: "" (a count), "ms", "s" (kept in ms), "%", "/s" or "x" (a mean). of: from a run to its
+    value.
 
     tolerance: relative difference below which two values count as about the same; 0 for what is counted.
     """
@@ -138,7 +139,7 @@ TIME: Final = 0.05
 FACTS: Final[Mapping[str, Fact]] = {
     "steps": Fact(N_("iterations until all had ended"), "", lambda r, o: _count(len(r.steps), len(o))),
     "total_ms": Fact(
-        N_("time until all had ended"), "ms", lambda r, o: _count(1000 * r.seconds(0, len(r.steps)), len(o)), TIME
+        N_("time until all had ended"), "s", lambda r, o: _count(1000 * r.seconds(0, len(r.steps)), len(o)), TIME
     ),
     "tokens_per_s": Fact(
         N_("output tokens per second"), "/s",

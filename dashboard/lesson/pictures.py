@@ -2,40 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import altair as alt
 
+from dashboard import lanes
 from dashboard.arrow import F32, I8, TEXT, rows
+from dashboard.block_squares import MapGeometry
+from dashboard.charts.large import SMALLEST_FONT, large_specs, scaled
+from dashboard.charts.panels import TITLES
 from dashboard.charts.parts import data, raw
-from dashboard.charts.specs import altair_lock, finish, renderer
+from dashboard.charts.specs import altair_lock, finish, renderer, specs
 from dashboard.charts.theme import THEMES
 from dashboard.charts.timeline import PANELS, timeline
-from dashboard.i18n import Translate, translator
+from dashboard.hub import Frame
+from dashboard.i18n import N_, Translate, translator
 from dashboard.lesson.facts import FACTS
 from dashboard.lesson.scene import Scene
 from dashboard.lesson.verdict import Result
 from dashboard.lesson.words import number_words
+from dashboard.policy_marks import marks_table
+from dashboard.projector import recent_lanes, recent_window
+from model_runner.views import Mark
 
 MAX_ROWS: Final = 6
-ROW: Final = 48
+ROW: Final = 52
 """Pixels of one fact: its name, and a bar for each side."""
+FONT: Final = 15
+"""Pixels of the smallest text in a chart: a room looks at it. Projector mode has its own (``charts.large``)."""
+FONT_ROOM: Final = 24
+ROOM_CHARTS: Final = 2
+"""Of those a scene wants, the first: a screen that is read from 5 metres holds no more."""
+TITLES_HERE: Final = {
+    TITLES["memory"]: N_("KV blocks that may be used: dark = tokens, light = unfilled · red = preemption"),
+}
+TITLES_ROOM: Final = {
+    TITLES["memory"]: N_("usable KV blocks in use · red = preemption"),
+    TITLES["budget"]: N_("tokens per iteration · dashed = budget"),
+}
+"""What the panels are called here where their titles on the live page do not fit."""
 
 
-def panels_spec(theme: str, language: str, charts: Sequence[str]) -> dict[str, Any] | None:
-    """The panels over the iteration axis that a scene wants; None where it wants none. Do not change it: shared."""
+def shown_charts(scene: Scene, *, is_room: bool) -> tuple[str, ...]:
+    """Panels and pictures to draw. is_room: for projector mode."""
+    return scene.charts[:ROOM_CHARTS] if is_room else scene.charts
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A specification (do not change it: shared), and the names of the data sets it draws; one more stops it."""
+
+    spec: Mapping[str, Any]
+    sets: frozenset[str]
+
+
+def panels(theme: str, language: str, charts: Sequence[str], *, is_room: bool = False) -> Panels | None:
+    """The panels over the iteration axis that a scene wants; None where it wants none.
+
+    is_room: for projector mode.
+    """
     names = tuple(name for name in PANELS if name in charts)
     if not names:
         return None
     with altair_lock:
-        return _panels(theme, language, names, renderer())
+        return _panels(theme, language, names, FONT_ROOM if is_room else FONT, "svg" if is_room else renderer())
 
 
 @cache
-def _panels(theme: str, language: str, names: tuple[str, ...], drawn_by: str) -> dict[str, Any]:
-    return finish(timeline(THEMES[theme], translator(language), names), THEMES[theme], drawn_by)
+def _panels(theme: str, language: str, names: tuple[str, ...], font: int, drawn_by: str) -> Panels:
+    here = translator(language)
+    titles = TITLES_ROOM if font == FONT_ROOM else TITLES_HERE
+
+    def t(message: str, **values: object) -> str:
+        return here(titles.get(message, message), **values)
+
+    spec = finish(timeline(THEMES[theme], t, names), THEMES[theme], drawn_by)
+    return Panels(scaled(spec, font / SMALLEST_FONT), frozenset(_named(spec)))
+
+
+def _named(node: Any) -> Iterator[str]:
+    """The data sets that a specification draws."""
+    if isinstance(node, list):
+        for part in node:
+            yield from _named(part)
+    elif isinstance(node, dict):
+        if isinstance(node.get("data"), dict) and "name" in node["data"]:
+            yield node["data"]["name"]
+        for part in node.values():
+            yield from _named(part)
+
+
+def map_spec(theme: str, language: str, geometry: MapGeometry, *, is_room: bool = False) -> dict[str, Any]:
+    """The block map. Do not change it: shared."""
+    return large_specs(theme, language, geometry)["map"] if is_room else specs(theme, language, geometry)["map"]
+
+
+def panels_data(
+    drawn: Panels, frame: Frame, shown: Mapping[str, bytes], marks: Sequence[Mark], *, is_room: bool = False
+) -> Mapping[str, bytes]:
+    """Data sets of the panels. shown: those of the live page; marks: of policy changes. 100 % of memory are the
+    blocks that may be used here.
+
+    A scene that runs short of blocks does so by a limit far below the pool: as shares of the pool its memory would be a
+    flat line.
+    """
+    if is_room:
+        start, end = recent_window(frame)
+        near = marks_table(marks, [f for f in frame.facts if f.x >= start], start, end)
+        every = {**shown, **recent_lanes(frame), "marks": near, "series": _usable_series(frame, start)}
+    else:
+        every = {**shown, "series": _usable_series(frame, frame.x0)}
+    return {name: table for name, table in every.items() if name in drawn.sets}
+
+
+@lru_cache(maxsize=4)
+def _usable_series(frame: Frame, start: int) -> bytes:
+    facts = [replace(f, num_blocks=min(f.num_blocks, f.block_limit), external=0) for f in frame.facts]
+    return lanes.series_table(facts, start)
 
 
 def sides_spec(theme: str) -> dict[str, Any]:
@@ -49,9 +135,9 @@ def _sides(theme_name: str, drawn_by: str) -> dict[str, Any]:
     theme = THEMES[theme_name]
     height = MAX_ROWS * ROW
     base = alt.Chart(data("sides")).transform_calculate(
-        top=f"datum.i * {ROW} + (datum.s == 0 ? 18 : 32)",
-        low="datum.top + 12",
-        mid="datum.top + 6",
+        top=f"datum.i * {ROW} + (datum.s == 0 ? 19 : 35)",
+        low="datum.top + 14",
+        mid="datum.top + 7",
         head=f"datum.i * {ROW} + 9",
         zero="0",
         c=f"datum.s == 0 ? '{theme.line2}' : '{theme.accent}'",
@@ -64,9 +150,9 @@ def _sides(theme_name: str, drawn_by: str) -> dict[str, Any]:
 
     wide = {"field": "v", "type": "quantitative", "scale": {"domain": [-0.06, 1.3], "nice": False}, "axis": None}
     bars = base.mark_rect().encode(x={**wide, "field": "zero"}, x2="v", y=at("top"), y2="low", color=raw("c"))
-    told = base.mark_text(align="left", dx=5, fontSize=13, color=theme.ink)
-    names = base.mark_text(align="left", fontSize=13, fontWeight="bold", color=theme.ink)
-    titles = base.transform_filter("datum.s == 0").mark_text(align="left", fontSize=13, color=theme.muted)
+    told = base.mark_text(align="left", dx=5, fontSize=FONT, color=theme.ink)
+    names = base.mark_text(align="left", fontSize=FONT, fontWeight="bold", color=theme.ink)
+    titles = base.transform_filter("datum.s == 0").mark_text(align="left", fontSize=FONT, color=theme.muted)
     layers = (
         bars,
         told.encode(x=wide, y=at("mid"), text="t:N"),

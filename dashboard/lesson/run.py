@@ -28,6 +28,8 @@ ORIGIN: Final = "lesson"
 PACE: Final = ("step_delay_ms", "paused", "single_step")
 """Fields the presenter may move while a scene runs: they change no decision."""
 MAX_STEPS: Final = 4000
+MADE_UP: Final = 256
+"""So many of the newest requests are looked through for arrivals that were made up; more do not wait at once."""
 STILL_S: Final = 30.0
 """So long without an iteration, though nobody holds the engine, and the scene gives up."""
 NOT_FOLLOWED: Final = N_("Iterations of this run were missed, so nothing can be said of it. Start the scene again.")
@@ -87,8 +89,12 @@ class Script:
         return reply.step_id
 
     def _empty(self) -> Iterator[None]:
-        """Until nobody runs and nobody waits. What was there before is let end, however long that takes."""
+        """Until nobody runs and nobody waits. Arrivals that were made up are ended, for nobody waits for their answers;
+        what a person or a program asked for is let end, however long that takes."""
         while True:
+            for view in self.client.requests(MADE_UP):
+                if view.origin == "traffic" and not view.outcome:
+                    self.client.abandon(view.request_id)
             latest = self._latest("")
             self.waiting_for = len(latest.step.running) + latest.step.num_waiting
             if not self.waiting_for and not self._unsent():

@@ -39,12 +39,14 @@ class Asked:
 class Side:
     """One of the two policies. name: a message. policy: fields that differ from the defaults of SchedulerPolicy.
 
-    kv_tokens: token slots that may be in use, made whole blocks of the engine; None = all.
+    kv_tokens: token slots that may be in use, made whole blocks of the engine; None = all. kv_sequences: the same in
+    sequences of the longest legal length, for engines of any max_model_len.
     """
 
     name: str
     policy: Mapping[str, Any]
     kv_tokens: int | None = None
+    kv_sequences: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", MappingProxyType(dict(self.policy)))
@@ -58,8 +60,8 @@ class Scene:
     is measured, choice i says that B's ``key`` is DIRECTIONS[i] compared with A's. answer: of a scene without a run,
     the right choice. a, b, burst: None and () for a scene that runs nothing. facts: names of ``facts.FACTS`` to show,
     the key first. expected: what theory says of the key; the page shows what was measured. charts: panels and pictures
-    to look at. pace_ms: pause after each iteration, for the eye; not counted. not_shown: what must not be concluded.
-    based_on: scenes whose results back the model answer.
+    to look at, the most telling first. pace_ms: pause after each iteration, for the eye; not counted. not_shown: what
+    must not be concluded. based_on: scenes whose results back the model answer.
     """
 
     name: str
@@ -110,10 +112,16 @@ def policy_of(side: Side, info: EngineInfo, *, pace_ms: float = 0.0) -> Schedule
     if not policy.enable_chunked_prefill:
         budget = max(policy.max_num_batched_tokens, info.max_model_len - 1)
         policy = replace(policy, max_num_batched_tokens=budget)
-    if side.kv_tokens is not None:
-        blocks = max(1, -(-side.kv_tokens // info.block_size))
+    blocks = _usable_blocks(side, info)
+    if blocks is not None:
         policy = replace(policy, kv_block_limit=blocks if blocks < info.num_blocks else None)
     return replace(policy, step_delay_ms=pace_ms)
+
+
+def _usable_blocks(side: Side, info: EngineInfo) -> int | None:
+    if side.kv_sequences is not None:
+        return side.kv_sequences * -(-info.max_model_len // info.block_size)
+    return None if side.kv_tokens is None else max(1, -(-side.kv_tokens // info.block_size))
 
 
 def prompts(scene: Scene) -> tuple[tuple[int, ...], ...]:

@@ -63,7 +63,7 @@ ADMISSION: Final = Scene(
     look=(
         N_("Eight requests want more KV blocks than there are: A lets everybody in whose first chunk fits, B only who "
            "fits to the last token."),
-        N_("Look at the memory line: red strokes are evictions, the gap below the dashed limit is memory nobody uses."),
+        N_("Look at the memory line: red strokes are evictions, the gap below 100 % is memory nobody uses."),
     ),
     question=N_("How many preemptions are there with the shy rule (B)?"),
     choices=(N_("fewer than with the eager one"), N_("as many"), N_("more than with the eager one")),
@@ -74,7 +74,7 @@ ADMISSION: Final = Scene(
     burst=CROWD,
     facts=("preemptions", "running", "used", "recompute", "wait", "steps"),
     expected="less",
-    charts=("lanes", "load", "memory"),
+    charts=("lanes", "memory", "load"),
 )  # fmt: skip
 
 UNSHOWN: Final = Scene(

@@ -9,6 +9,8 @@ from dashboard.lesson.scene import Asked, Scene, Side
 from dashboard.lesson.scenes_batch import CROWD, TIGHT
 
 EAGER: Final = {"admission_rule": "next_chunk"}
+RESERVED: Final = 3
+"""Sequences of the longest length that find room in the scene on allocation; a smaller pool holds fewer of them."""
 
 PREEMPTION: Final = Scene(
     name="preemption",
@@ -36,17 +38,17 @@ ALLOCATION: Final = Scene(
     section=N_("3. allocation"),
     title=N_("Reserve the maximum, or give out pages"),
     look=(
-        N_("Twelve requests of 64 tokens each: A reserves one run of blocks for the longest sequence the engine takes, "
-           "B gives a block when the last one is full."),
+        N_("Twelve requests of 64 tokens each: A reserves one run of blocks for the longest sequence the engine takes "
+           "(max_model_len), B gives a block when the last one is full."),
         N_("Look at the block map: dashed squares are reserved and hold nothing."),
     ),
     question=N_("How many of the twelve run at the same time with pages (B), at most?"),
     choices=(N_("fewer than with reservation"), N_("as many"), N_("more than with reservation")),
-    not_shown=N_("It does not show the price of pages: attention has to follow a block table, which a contiguous run "
-                 "does not need."),
-    a=Side(N_("reserve_max"), {"allocation": "reserve_max", "max_num_seqs": 16}),
-    b=Side(N_("paged"), {"max_num_seqs": 16}),
-    burst=(Asked(40, 24, shared=32),) * 12,
+    not_shown=N_("It does not show the price of pages, a block table that attention has to follow; and how far A falls "
+                 "behind depends on max_model_len and the pool, which are named below."),
+    a=Side(N_("reserve_max"), {"allocation": "reserve_max", "max_num_seqs": 16}, kv_sequences=RESERVED),
+    b=Side(N_("paged"), {"max_num_seqs": 16}, kv_sequences=RESERVED),
+    burst=(Asked(52, 12, shared=32),) * 12,
     facts=("max_running", "reserved", "filled", "max_used", "wait", "steps"),
     expected="more",
     charts=("map",),
@@ -70,5 +72,5 @@ CONFLICT: Final = Scene(
     burst=(*CROWD[:3], Asked(120, 24), *CROWD[3:]),
     facts=("recompute", "preemptions", "wait", "running", "resume", "steps"),
     expected="less",
-    charts=("lanes", "load", "memory"),
+    charts=("memory", "load", "lanes"),
 )  # fmt: skip

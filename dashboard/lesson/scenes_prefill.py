@@ -21,7 +21,8 @@ STARVE: Final = Scene(
     ),
     question=N_("The longest pause between two tokens of the five others, with chunks (B), is"),
     choices=(N_("shorter than without chunks"), N_("about the same"), N_("longer than without chunks")),
-    not_shown=N_("It does not show that chunks cost nothing: the long request itself may get its first token later."),
+    not_shown=N_("It does not show that chunks cost nothing: the long request itself may get its first token later, "
+                 "and more of the others' pauses are a little longer (their 95th percentile)."),
     a=Side(N_("whole prompts, prefill first"), {"enable_chunked_prefill": False, "prefill_mix": "prefill_first"}),
     b=Side(N_("chunks, decodes first"), {"max_num_batched_tokens": 32}),
     burst=(*DECODES, LONG),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dashboard.charts.theme import FONTS, THEMES
 from dashboard.i18n import Translate
 from dashboard.lesson.facts import FACTS
 from dashboard.lesson.scene import Scene
@@ -21,43 +20,14 @@ from dashboard.room import RoomState
 from dashboard.views.markup import esc, table
 
 
-def sheet(theme_name: str) -> str:
-    """CSS of the lesson. What the room reads is at least 24 px high; conditions are small print."""
-    c = THEMES[theme_name]
-    return f"""<style>
-.bs-lesson, .bs-lesson * {{ font-family: {FONTS}; font-variant-numeric: tabular-nums; }}
-.bs-lesson {{ color: {c.ink}; }}
-.bs-lesson .bs-where {{ font-size: 14px; line-height: 20px; color: {c.muted}; }}
-.bs-lesson h2 {{ font-size: 31px; line-height: 38px; margin: 0 0 4px; padding: 0; }}
-.bs-lesson .bs-look {{ font-size: 24px; line-height: 32px; margin: 0 0 4px; }}
-.bs-lesson .bs-ask {{ font-size: 24px; line-height: 31px; font-weight: 650; margin: 0 0 8px; }}
-.bs-lesson .bs-choice {{ position: relative; border: 1.5px solid {c.grid}; border-radius: 5px; margin: 0 0 6px;
-  padding: 4px 10px; font-size: 19px; line-height: 26px; overflow: hidden; display: flex; gap: 10px; }}
-.bs-lesson .bs-choice i {{ position: absolute; left: 0; top: 0; bottom: 0; background: {c.grid}; z-index: 0; }}
-.bs-lesson .bs-choice span {{ position: relative; flex: 1; }} .bs-lesson .bs-choice b {{ position: relative; }}
-.bs-lesson .bs-choice.bs-right {{ border: 3px solid {c.green}; }}
-.bs-lesson .bs-say {{ font-size: 20px; line-height: 27px; margin: 6px 0; }}
-.bs-lesson .bs-otherwise {{ border-left: 5px solid {c.amber}; padding-left: 10px; }}
-.bs-lesson .bs-table {{ font-size: 17px; line-height: 23px; }}
-.bs-lesson .bs-table td:nth-child(n+2) {{ white-space: nowrap; }}
-.bs-lesson .bs-fine {{ font-size: 13px; line-height: 18px; color: {c.muted}; margin: 0; overflow-wrap: anywhere; }}
-.bs-lesson .bs-not {{ font-size: 19px; line-height: 26px; border-left: 5px solid {c.accent}; padding-left: 10px;
-  margin: 8px 0; }}
-.bs-lesson .bs-status {{ font-size: 17px; line-height: 24px; min-height: 24px; color: {c.accent}; }}
-.bs-lesson .bs-status.bs-bad {{ color: {c.red}; }}
-.bs-lesson ol {{ font-size: 15px; line-height: 22px; padding-left: 26px; margin: 0; }}
-.bs-lesson li.bs-now {{ font-weight: 700; font-size: 15px; line-height: 22px; color: {c.ink}; }}
-</style>"""
-
-
 def _box(inner: str) -> str:
     return f'<div class="bs-lesson">{inner}</div>'
 
 
-def head(scene: Scene, t: Translate) -> str:
-    """Where in the chapter, the title, and what to look at."""
+def head(scene: Scene, t: Translate, *, has_look: bool = True) -> str:
+    """Where in the chapter, the title, and what to look at. has_look: False where there is no picture to look at."""
     where = t("Scene {n} of {total} · {section}", n=number_of(scene.name), total=len(SCENES), section=t(scene.section))
-    look = "".join(f'<p class="bs-look">{esc(t(text))}</p>' for text in scene.look)
+    look = "".join(f'<p class="bs-look">{esc(t(text))}</p>' for text in scene.look if has_look)
     return _box(f'<div class="bs-where">{esc(where)}</div><h2>{esc(t(scene.title))}</h2>{look}')
 
 
@@ -151,10 +121,20 @@ def model_answer(scene: Scene, lesson: Lesson, t: Translate) -> str:
 def foot(scene: Scene, lesson: Lesson, revealed: bool, t: Translate) -> str:
     """What must not be concluded, and under which conditions the numbers hold."""
     out = f'<p class="bs-not"><b>{esc(t("What this does not show"))}</b> {esc(t(scene.not_shown))}</p>'
-    for name in (scene.name, *scene.based_on) if revealed else ():
-        result = lesson.results.get(name)
-        if result:
-            where = "" if name == scene.name else t("Scene {n}", n=number_of(name)) + ": "
-            lines = condition_lines(result, t)
-            out += "".join(f'<p class="bs-fine">{esc(where + line)}</p>' for line in lines)
+    if revealed:
+        out += "".join(f'<p class="bs-fine">{esc(line)}</p>' for line in _conditions(scene, lesson, t))
     return _box(out)
+
+
+def _conditions(scene: Scene, lesson: Lesson, t: Translate) -> list[str]:
+    """Of the scene, or of the scenes its answer leans on: what holds for all of them is said once."""
+    told = {n: condition_lines(r, t) for n in (scene.name, *scene.based_on) if (r := lesson.results.get(n))}
+    if set(told) <= {scene.name}:
+        return told.get(scene.name, [])
+    first = next(iter(told.values()))
+    common = [line for line in first if len(told) > 1 and all(line in lines for lines in told.values())]
+    own = [
+        t("Scene {n}", n=number_of(name)) + ": " + " · ".join(line for line in lines if line not in common)
+        for name, lines in told.items()
+    ]
+    return [*common, *own]

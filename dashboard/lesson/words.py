@@ -40,7 +40,9 @@ def _number(fact: str, number: float) -> str:
     if unit == "%":
         return f"{number:.0f} %"
     if unit == "/s":
-        return f"{number:,.0f}/s"
+        return f"{number:,.0f}/s" if number >= 100 else f"{number:,.1f}/s"
+    if unit == "s":
+        return f"{number / 1000:,.1f} s" if number >= 1000 else f"{number / 1000:.2f} s"
     return f"{number:,.0f} ms" if number >= 100 else f"{number:,.1f} ms"
 
 
@@ -83,8 +85,8 @@ def engine_line(c: Conditions, t: Translate) -> str:
     """Model, device and memory."""
     model = t("{model} (random weights)", model=c.model) if c.is_toy else c.model
     return t(
-        "{model}, {dtype} on {device} ({threads} threads, torch {torch}, attention {attention}); {blocks} KV blocks of "
-        "{size} tokens, max_model_len {longest}.",
+        "{model}, {dtype} on {device} (threads: {threads}, torch {torch}, attention {attention}); {blocks} KV blocks "
+        "of {size} tokens, max_model_len {longest}.",
         model=model, dtype=c.dtype, device=c.device, threads=c.threads, torch=c.torch_version,
         attention=c.attention or "torch", blocks=c.num_blocks, size=c.block_size, longest=c.max_model_len,
     )  # fmt: skip

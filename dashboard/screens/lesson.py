@@ -8,22 +8,18 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard import engine
-from dashboard.charts.specs import specs
-from dashboard.charts.theme import THEMES
 from dashboard.elements import trouble
 from dashboard.engine import Engine
 from dashboard.following import follow, is_current
-from dashboard.hub import Frame, with_selection
 from dashboard.i18n import Translate, translator
-from dashboard.lesson import acts, view
-from dashboard.lesson.pictures import panels_spec, sides_spec, sides_table
+from dashboard.lesson import acts, lesson_style, view
 from dashboard.lesson.scene import Scene
 from dashboard.lesson.scenes import BY_NAME, SCENES, number_of
 from dashboard.lesson.teacher import Lesson, scene_of
 from dashboard.room import Room, RoomState
-from dashboard.views import memory_account, step
-from dashboard.views.markup import esc, plain
-from dashboard.visit import is_presenter, presenter_only, visit, voter
+from dashboard.screens import lesson_parts as parts
+from dashboard.views.markup import plain
+from dashboard.visit import is_presenter, presenter_only, visit
 
 TICK_S: Final = 0.25
 AUDIENCE_TICK_S: Final = 1.0
@@ -34,7 +30,7 @@ def draw() -> None:
     """The list of scenes once; the scene then ticks by itself."""
     seen = visit()
     running, t = engine.shared(), seen.t
-    st.html(view.sheet(seen.theme_name))
+    st.html(lesson_style.sheet(seen.theme_name, is_room=seen.projector))
     now = scene_of(running.room.state.board.scene)
     st.session_state["lesson.drawn"] = (now.name, frozenset(running.teacher.state.results))
     with st.sidebar:
@@ -42,7 +38,7 @@ def draw() -> None:
             _choose(running, now, t)
         else:
             st.html(view.contents(now, running.teacher.state, t))
-    (presenter_lesson if seen.presenter else audience_lesson)(seen.language, seen.theme_name)
+    (presenter_lesson if seen.presenter else audience_lesson)(seen.language, seen.theme_name, seen.projector)
 
 
 def _choose(running: Engine, now: Scene, t: Translate) -> None:
@@ -76,37 +72,43 @@ def _chosen(room: Room, key: str) -> None:
 
 
 @st.fragment(run_every=TICK_S, key="lesson")
-def presenter_lesson(language: str, theme_name: str) -> None:
+def presenter_lesson(language: str, theme_name: str, is_room: bool) -> None:
     """One tick for the presenter."""
-    _tick(language, theme_name, presenter=True)
+    _tick(language, theme_name, presenter=True, is_room=is_room)
 
 
 @st.fragment(run_every=AUDIENCE_TICK_S, key="lesson.watch")
-def audience_lesson(language: str, theme_name: str) -> None:
+def audience_lesson(language: str, theme_name: str, is_room: bool) -> None:
     """One tick for everybody else."""
-    _tick(language, theme_name, presenter=False)
+    _tick(language, theme_name, presenter=False, is_room=is_room)
 
 
-def _tick(language: str, theme_name: str, *, presenter: bool) -> None:
+def _tick(language: str, theme_name: str, *, presenter: bool, is_room: bool) -> None:
+    """What is before a picture must stay there all the time, for a picture is made anew where it moves to."""
     running, t = engine.shared(), translator(language)
     state, lesson = running.room.state, running.teacher.state
     scene = scene_of(state.board.scene)
     drawn = (scene.name, frozenset(lesson.results))
     if presenter != is_presenter() or st.session_state.get("lesson.drawn") != drawn:
         st.rerun()
+    revealed = acts.is_revealed(scene, state)
     frame = running.hub.frame()
-    st.html(view.head(scene, t))
+    st.html(view.head(scene, t, has_look=not (is_room and revealed)))
     if presenter:
         _buttons(running, scene, state, lesson, t)
     st.html(view.status(scene, lesson, t))
     trouble(running.client.state, t, has_controls=presenter)
     left, right = st.columns([1.55, 1.0])
     with right:
-        _question(running.room, scene, state, presenter, t)
+        sees_counts = not presenter and state.shows_counts
+        parts.question(running.room, scene, state, t, sees_counts=sees_counts, is_room=is_room)
+        if not is_room:
+            parts.bars(scene, state, lesson, theme_name, t)
     with left:
-        _pictures(frame, scene, language, theme_name, t)
-    _outcome(scene, state, lesson, theme_name, t)
-    st.html(view.foot(scene, lesson, acts.is_revealed(scene, state), t))
+        parts.outcome(scene, state, lesson, t)
+        if not (is_room and revealed):
+            parts.pictures(frame, scene, running.client.marks, (language, theme_name), t, is_room=is_room)
+    st.html(view.foot(scene, lesson, revealed, t))
 
 
 def _buttons(running: Engine, scene: Scene, state: RoomState, lesson: Lesson, t: Translate) -> None:
@@ -117,13 +119,15 @@ def _buttons(running: Engine, scene: Scene, state: RoomState, lesson: Lesson, t:
     ready = scene.name in lesson.results or not scene.runs
     revealed = acts.is_revealed(scene, state)
     to_do = acts.next_act(scene, state, lesson)
-    places = st.columns([0.9, 1.0, 1.2, 0.9, 0.9, 1.7])
+    places = st.columns([0.75, 1.0, 1.65, 0.8, 1.05, 1.9])
     made: tuple[tuple[str, str, Callable[..., None], tuple[Any, ...], bool, str], ...] = (
         ("ask", t("Ask"), _ask, (room, scene.name), lesson.is_running,
          t("The room votes with a click. Votes so far are forgotten.")),
         ("close", t("Close vote"), _close, (room,), not is_open, t("No more votes are taken.")),
-        ("start", t("Start scene"), _start, (running, scene.name), lesson.is_running or not scene.runs,
-         t("Stops arrivals, waits until the engine is empty, then runs the same requests under A and under B.")),
+        ("start", t("Close vote and start") if is_open else t("Start scene"), _start, (running, scene.name),
+         lesson.is_running or not scene.runs,
+         t("Stops arrivals, waits until the engine is empty, then runs the same requests under A and under B. A vote "
+           "that is open is closed.")),
         ("reveal", t("Reveal"), _reveal, (running, scene.name), revealed or not ready,
          t("Shows the votes and what was measured to everybody.")),
         ("next", t("Next scene"), _next, (room, scene.name), lesson.is_running or number_of(scene.name) == len(SCENES),
@@ -184,60 +188,3 @@ def _cancel(running: Engine) -> None:
 def _give_back(running: Engine) -> None:
     given = running.teacher.give_back(running.client, running.desk)
     st.session_state["lesson.problem"] = "" if given else acts.NOT_GIVEN_BACK
-
-
-def _question(room: Room, scene: Scene, state: RoomState, presenter: bool, t: Translate) -> None:
-    """The vote as it stands; a button a choice while it is open, for the presenter too, who may vote alone."""
-    st.html(view.sides(scene, t))
-    st.html(view.votes(scene, state, not presenter and state.shows_counts, t))
-    is_open = state.question_id == scene.name and state.phase == "open"
-    me = voter()
-    mine = room.choice_of(me) if is_open else None
-    places = st.columns(len(scene.choices))
-    for i, place in enumerate(places):
-        place.button(
-            t("Vote {letter}", letter=f"{'abcdefgh'[i]})"),
-            key=f"lesson.vote.{i}", on_click=_vote, args=(room, i, state.round), disabled=not is_open,
-            type="primary" if i == mine else "secondary", width="stretch",
-        )  # fmt: skip
-
-
-def _vote(room: Room, choice: int, asked_round: int) -> None:
-    room.vote(voter(), choice, asked_round)
-
-
-def _pictures(frame: Frame | None, scene: Scene, language: str, theme_name: str, t: Translate) -> None:
-    """The live charts that matter in this scene, from the same data as the live page's."""
-    if frame is None or not scene.runs:
-        st.html("<span></span>")
-        return
-    data = with_selection(frame, "")
-    if "dictionary" in scene.charts:
-        st.html(step.decision(frame.snapshot, frame.marks, THEMES[theme_name], t, *frame.recent[:1]))
-    panels = panels_spec(theme_name, language, scene.charts)
-    if panels is not None:
-        chart = {**panels, "datasets": dict(data["time"])}
-        st.vega_lite_chart(spec=chart, width="stretch", theme=None, alt=t("lanes and what belongs to the scene"))
-    if "map" in scene.charts:
-        st.html(memory_account.account_line(frame.snapshot.step, frame.geometry, t))
-        chart = {**specs(theme_name, language, frame.geometry)["map"], "datasets": dict(data["map"])}
-        st.vega_lite_chart(spec=chart, width="stretch", theme=None, alt=t("KV block map"))
-
-
-def _outcome(scene: Scene, state: RoomState, lesson: Lesson, theme_name: str, t: Translate) -> None:
-    """What was measured, once revealed: a table and bars; for a check question the model answer."""
-    if not acts.is_revealed(scene, state):
-        return
-    if not scene.runs:
-        st.html(view.model_answer(scene, lesson, t))
-        return
-    result = lesson.results.get(scene.name)
-    if result is None:
-        st.html(f'<div class="bs-lesson"><p class="bs-say">{esc(t("Not measured yet."))}</p></div>')
-        return
-    told, drawn = st.columns([1.25, 1.0])
-    with told:
-        st.html(view.result_table(scene, result, t))
-    with drawn:
-        chart = {**sides_spec(theme_name), "datasets": {"sides": sides_table(scene, result, t)}}
-        st.vega_lite_chart(spec=chart, width="stretch", theme=None, alt=t("A beside B, as bars"))

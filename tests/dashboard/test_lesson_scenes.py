@@ -93,7 +93,7 @@ def test_a_scene_fits_engines_of_other_block_sizes(scene, block_size, num_blocks
     for side in (scene.a, scene.b):
         policy = policy_of(side, engine, pace_ms=scene.pace_ms)
         assert problems(policy) == limit_problems(policy, engine.max_model_len, engine.num_host_blocks) == ()
-        assert policy.kv_block_limit is None or policy.kv_block_limit * block_size >= side.kv_tokens
+        assert policy.kv_block_limit is None or policy.kv_block_limit * block_size >= (side.kv_tokens or 0)
 
 
 def test_an_engine_that_is_too_small_is_told_what_it_lacks():
