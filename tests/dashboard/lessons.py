@@ -29,18 +29,18 @@ ENGINE: EngineInfo = msgspec.structs.replace(
 )
 
 
-def simulated(scene: Scene, side: Side, steps: int = 2000) -> Measured:
+def simulated(scene: Scene, side: Side, steps: int = 2000, engine: EngineInfo = ENGINE) -> Measured:
     """One side of a scene on the virtual clock; at most so many steps, and not beyond a standstill."""
     burst = [
         WorkloadRequest(f"q{i}", asked.at, asked.prompt, asked.output, asked.priority, prompt)
         for i, (asked, prompt) in enumerate(zip(scene.burst, prompts(scene), strict=True))
     ]
     run = Simulation(
-        policy_of(side, ENGINE),
+        policy_of(side, engine),
         burst,
-        num_blocks=ENGINE.num_blocks,
-        block_size=ENGINE.block_size,
-        max_model_len=ENGINE.max_model_len,
+        num_blocks=engine.num_blocks,
+        block_size=engine.block_size,
+        max_model_len=engine.max_model_len,
     )
     seen = []
     with contextlib.suppress(StalledError):

@@ -15,7 +15,7 @@ from dashboard.views.markup import esc
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import engine_with
 from tests.dashboard.lessons import LessonClient
-from tests.dashboard.page_script import html, page
+from tests.dashboard.page_script import charts, html, page
 
 TOKEN = "open-sesame-42"
 
@@ -79,6 +79,26 @@ def test_a_scene_is_asked_measured_and_revealed(shared, ticket):
     assert shared.room.state.phase == "none"
 
 
+def test_a_start_that_closes_the_vote_says_so_before(shared, ticket):
+    at = lesson()
+    assert at.button(key="lesson.start").label == "Start scene"
+    assert press(at, "ask").button(key="lesson.start").label == "Close vote and start"
+    assert press(at, "close").button(key="lesson.start").label == "Start scene"
+
+
+def test_in_projector_mode_the_result_takes_the_place_of_the_pictures(shared, ticket):
+    measure(shared, "rebuild")
+    shared.room.show("rebuild")
+    at = page(view="lesson", projector="1")
+    assert set(charts(at)) == {"time"}
+    press(at, "reveal")
+    shown = html(at)
+    assert not charts(at)
+    assert "<td>44</td><td>27</td><td>7</td>" in shown
+    assert "max_num_seqs 3" in shown, "conditions"
+    assert esc(BY_NAME["rebuild"].look[0]) not in shown, "there is nothing to look at"
+
+
 def test_start_runs_the_scene_and_give_back_puts_the_settings_back(shared, ticket, monkeypatch):
     started = []
     monkeypatch.setattr(type(shared.teacher), "start", lambda self, *given: started.append(given[0]))
@@ -116,6 +136,9 @@ def test_a_check_question_is_backed_by_what_was_measured(shared, ticket):
     shown = html(at)
     assert "Scene 1, measured: iterations until all had ended: A 150, B 83 (n = 12)." in shown
     assert "Scene 2: not measured yet; run scene 2." in shown
+    measure(shared, "rebuild")
+    at.run()
+    assert html(at).count("192 KV blocks of 16 tokens") == 1, "what holds for all of them is said once"
     assert shared.room.state.answer == BY_NAME["check_when"].answer
 
 

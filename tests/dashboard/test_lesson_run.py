@@ -102,11 +102,24 @@ def test_it_sets_both_policies_and_stops_arrivals_and_gives_both_back(stage):
 
 def test_requests_of_before_end_first_under_a_policy_that_lets_them(stage):
     stage.client.set_policy(replace(OWN, admission_paused=True, paused=True))
-    stage.client.add("earlier", 9, 12)
+    stage.client.add("earlier", 9, 12, origin="api")
     stage.client.pump()
     stage.begin("static")
     assert stage.move()
     assert (stage.teacher.state.phase, stage.teacher.state.waiting_for) == ("clearing", 1)
+    stage.finish()
+    assert stage.teacher.state.results["static"].strangers == 0
+    assert not stage.client.abandoned
+
+
+def test_arrivals_that_were_made_up_are_ended_and_not_waited_for(stage):
+    """Behind a slow model a queue of them kept a room waiting for more than a minute."""
+    for name, origin in (("made-up", "traffic"), ("asked", "user")):
+        stage.client.add(name, 9, 40, origin=origin)
+    stage.client.pump()
+    stage.begin("static")
+    stage.until(lambda: stage.teacher.state.phase == "a")
+    assert set(stage.client.abandoned) == {"made-up"}
     stage.finish()
     assert stage.teacher.state.results["static"].strangers == 0
 

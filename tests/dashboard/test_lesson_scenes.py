@@ -96,6 +96,16 @@ def test_a_scene_fits_engines_of_other_block_sizes(scene, block_size, num_blocks
         assert policy.kv_block_limit is None or policy.kv_block_limit * block_size >= (side.kv_tokens or 0)
 
 
+@pytest.mark.parametrize(("longest", "fit"), [(128, 3), (512, 3), (2048, 1), (3072, 1)])
+def test_what_is_reserved_for_the_longest_sequence_keeps_others_out_whatever_that_length_is(longest, fit):
+    """A pool of 192 x 16 slots holds one sequence of 2,048 or 3,072 tokens and 24 of 128, more than the scene has."""
+    scene = BY_NAME["allocation"]
+    engine = msgspec.structs.replace(ENGINE, max_model_len=longest)
+    a, b = (simulated(scene, side, engine=engine) for side in (scene.a, scene.b))
+    assert a.values["max_running"].number == fit < b.values["max_running"].number
+    assert a.values["ended"].number == b.values["ended"].number == len(scene.burst)
+
+
 def test_an_engine_that_is_too_small_is_told_what_it_lacks():
     with pytest.raises(SceneError, match="206 tokens; this engine takes 128"):
         check(BY_NAME["starve"], msgspec.structs.replace(ENGINE, max_model_len=128))
