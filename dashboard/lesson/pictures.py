@@ -12,6 +12,7 @@ import altair as alt
 from dashboard import lanes
 from dashboard.arrow import F32, I8, TEXT, rows
 from dashboard.block_squares import MapGeometry
+from dashboard.charts.axis import LABEL_X
 from dashboard.charts.large import SMALLEST_FONT, large_specs, scaled
 from dashboard.charts.panels import TITLES
 from dashboard.charts.parts import data, raw
@@ -80,7 +81,20 @@ def _panels(theme: str, language: str, names: tuple[str, ...], font: int, drawn_
         return here(titles.get(message, message), **values)
 
     spec = finish(timeline(THEMES[theme], t, names), THEMES[theme], drawn_by)
-    return Panels(scaled(spec, font / SMALLEST_FONT), frozenset(_named(spec)))
+    times = font / SMALLEST_FONT
+    if font == FONT:  # the margin is as wide as so many iterations, and holds no label that stands further right
+        spec = _labels_at(spec, LABEL_X / times)
+    return Panels(scaled(spec, times), frozenset(_named(spec)))
+
+
+def _labels_at(node: Any, x: float) -> Any:
+    """The specification with the labels of its left margin ending at ``x``."""
+    if isinstance(node, list):
+        return [_labels_at(part, x) for part in node]
+    if not isinstance(node, dict):
+        return node
+    place = {"value": LABEL_X}
+    return {k: {"value": x} if k == "x" and part == place else _labels_at(part, x) for k, part in node.items()}
 
 
 def _named(node: Any) -> Iterator[str]:
