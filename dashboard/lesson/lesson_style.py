@@ -47,7 +47,8 @@ def _desk(theme_name: str) -> str:
 
 
 def _room() -> str:
-    """Over the sizes above; 24 px at a width of 1,440 px is the floor, as on the live page."""
+    """Over the sizes above; 24 px at a width of 1,440 px is the floor, as on the live page. The help of a button, which
+    stays after a press, would cover the title: it is for the desk."""
     small = ", ".join(f".bs-lesson .bs-{name}" for name in ("where", "fine", "status", "choice", "not"))
     large = ".bs-lesson .bs-look, .bs-lesson .bs-say"
     return f"""
@@ -55,7 +56,7 @@ def _room() -> str:
   font-size: {FLOOR}; line-height: 1.25; }}
 {large}, .bs-lesson .bs-table {{ font-size: max(27px, 1.875vw); line-height: 1.25; margin: 2px 0; }}
 .bs-lesson .bs-table td, .bs-lesson .bs-table th {{ padding: 0.2em 0.6em 0.2em 0; }}
-[data-testid="stTooltipContent"], [data-testid="stTooltipContent"] * {{ font-size: {FLOOR}; line-height: 1.25; }}
+[role="tooltip"] {{ display: none !important; }}
 .bs-lesson h2, .bs-lesson .bs-ask {{ font-size: {CAPTION}; line-height: 1.2; }}
 .bs-lesson .bs-status {{ min-height: 1.25em; }}
 .bs-dict code {{ height: 5.4em; }} .bs-gauges {{ height: 1.3em; }}
