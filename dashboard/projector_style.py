@@ -36,10 +36,11 @@ def projector_sheet(theme_name: str) -> str:
   font-variant-numeric: tabular-nums; font-size: {FLOOR}; line-height: 1.25; }}
 .bp-strip {{ display: flex; gap: 1.6em; align-items: center; white-space: nowrap; overflow: hidden; height: 1.8em; }}
 .bp-strip .bs-pill {{ font-size: {FLOOR}; padding: 2px 0.7em; border-radius: 1em; }}
-.bp-strip b {{ font-size: 1.3em; }} .bp-strip #bs-version {{ color: {c.accent}; overflow: hidden;
+.bp-strip b {{ font-size: 1.3em; }} .bp-strip .bs-pill b {{ font-size: 1em; }}
+.bp-strip #bs-version {{ color: {c.accent}; overflow: hidden;
   text-overflow: ellipsis; }}
 .bp-tiles {{ display: grid; grid-template-columns: repeat(3, 1fr); gap: 18px; }}
-.bp-tile {{ background: {c.panel}; border-radius: 8px; padding: 2px 20px 5px; white-space: nowrap;
+.bp-tile {{ background: {c.panel}; border-radius: 8px; padding: 1px 20px 3px; white-space: nowrap;
   overflow: hidden; }}
 .bp-tile div {{ color: {c.muted}; text-overflow: ellipsis; overflow: hidden; }}
 .bp-tile b {{ font-size: {VALUE}; line-height: 1.05; font-weight: 650; }}

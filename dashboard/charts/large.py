@@ -22,7 +22,7 @@ FONT_FLOOR: Final = 24
 STROKE: Final = 1.5
 """Strokes grow less than text: a hairline stays one."""
 
-ZOOMS: Final = {1600: 1.333, 2100: 1.8, 2800: 2.667}
+ZOOMS: Final = {width: round(width / 1440, 4) for width in (1520, 1600, 1680, 1760, 1840, 1920, 2240, 2560, 3200, 3840)}
 """From which width of the window on the charts are shown how much larger."""
 PLAIN_PX: Final = 830
 """Height of the window, where it is 1,440 px wide, from which on pictures are higher. Most rooms have 16:9, so 810."""
