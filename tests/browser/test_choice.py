@@ -18,16 +18,24 @@ NAMES = re.compile(r"^\s*(request|block|요청|블록)\s*$")
 LIST = "[data-testid=stMain] [data-testid=stSelectbox] input"
 
 
+MARKS = """place => {
+  const chart = document.querySelectorAll('[data-testid=stVegaLiteChart]')[place].getBoundingClientRect();
+  return [...document.querySelectorAll('[data-testid=stVegaLiteChart]')[place].querySelectorAll('svg path')]
+    .map(path => path.getBoundingClientRect())
+    .filter(box => box.width > 3 && box.height > 3 && box.width * box.height < chart.width * chart.height / 8)
+    .map(box => [box.x + box.width / 2, box.y + box.height / 2]);
+}"""
+"""Middles of what is drawn in a chart and is not a background."""
+
+
 def click_until_told(page, place: int) -> None:
-    """Point at a chart, row by row, until its tooltip names a request or a block, and click there."""
-    box = page.locator("[data-testid=stVegaLiteChart]").nth(place).bounding_box()
-    for down in range(12, int(box["height"]), 6):
-        for across in [(2 * i + 1) / 48 for i in range(24)]:  # no square of the map is narrower
-            page.mouse.move(box["x"] + across * box["width"], box["y"] + down)
-            if page.locator("#vg-tooltip-element.visible td.key", has_text=NAMES).count():
-                page.mouse.down()
-                page.mouse.up()
-                return
+    """Point at what a chart draws until its tooltip names a request or a block, and click there."""
+    for x, y in page.evaluate(MARKS, place):
+        page.mouse.move(x, y)
+        if page.locator("#vg-tooltip-element.visible td.key", has_text=NAMES).count():
+            page.mouse.down()
+            page.mouse.up()
+            return
     raise AssertionError(f"chart {place} tells of nothing")
 
 
