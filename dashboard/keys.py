@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import choice, engine, moment
+from dashboard import choice, engine, location, moment
 from dashboard.charts.memory import BLOCK
 from dashboard.charts.theme import FONTS, THEMES, Theme
 from dashboard.controls import one_step, toggle_pause
@@ -178,10 +178,7 @@ def _live(_: Desk) -> None:
 def _projector(_: Desk) -> None:
     on = not st.session_state.get(PROJECTOR)
     st.session_state[PROJECTOR] = on
-    if on:
-        st.query_params[PROJECTOR] = "1"
-    elif PROJECTOR in st.query_params:
-        del st.query_params[PROJECTOR]
+    location.write(**{PROJECTOR: "1" if on else ""})
     st.session_state["keys.redraw"] = True
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, moment, projector, style
+from dashboard import engine, location, projector, style
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
 from dashboard.projector_style import projector_sheet
@@ -47,7 +47,6 @@ Streamlit's own navigation is not used: a widget that all pages share forgets it
 def page() -> None:
     """Draw what is shared, then the page that was asked for."""
     presenter = is_presenter()
-    moment.drawn_whole()
     st.set_page_config(
         page_title="Batchscope",
         page_icon="▦",
@@ -64,7 +63,7 @@ def page() -> None:
     except SettingsError as error:
         st.error(t("The engine was not started: {reason}", reason=plain(str(error))))
         return
-    asked = st.query_params.get(VIEW)
+    asked = location.field(VIEW)
     if asked and asked not in names:
         known = ", ".join(names)
         st.warning(
@@ -118,11 +117,11 @@ def _role(presenter: bool, t: Translate) -> None:
 
 
 def _into_the_address() -> None:
-    st.query_params[VIEW] = st.session_state[VIEW]
+    location.write(**{VIEW: st.session_state[VIEW]})
 
 
 def _language_into_the_address() -> None:
-    st.query_params[LANGUAGE] = st.session_state["language"]
+    location.write(**{LANGUAGE: st.session_state["language"]})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from dashboard import choice
+from dashboard import choice, location
 from dashboard.i18n import N_, Translate
 from dashboard.past import Kept, Moment, place_of
 
@@ -23,9 +22,7 @@ __all__ = ["Looking", "Moment", "look_at", "looking", "shown_moment"]
 
 STEP, RUN, REQUEST = "step", "run", "request"
 """Key of the control that singles out a request."""
-_LOOKING, _PROBLEM, _ADDRESS, _WHOLE = "past.looking", "past.problem", "past.address", "past.whole"
-ECHO_S: Final = 3.0
-"""A browser may send an address from before our last change for so long; that is not somebody who went back."""
+_LOOKING, _PROBLEM, _ADDRESS = "past.looking", "past.problem", "past.address"
 
 BAD_STEP: Final = N_("?{field}={value}: a whole number from 1 on is needed, as in ?{field}=120. Shown: live.")
 GONE: Final = N_(
@@ -150,34 +147,13 @@ def _go_near(hub: Hub, moment: Moment) -> None:
     tell(wrong)
 
 
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """What we wrote into the address last, when, and what was there before."""
-
-    now: Mapping[str, str]
-    before: Mapping[str, str]
-    written_at: float
-
-
-def drawn_whole() -> None:
-    """Say that the whole page is being drawn, which is what a browser asks for when somebody goes back in it."""
-    st.session_state[_WHOLE] = True
-
-
 def arrive(hub: Hub, client: RunnerClient, newest: Frame) -> None:
-    """Obey the address when it is new: on arrival, and when somebody goes back in the browser.
-
-    A tick obeys none: a busy browser sends its old address for as long as ours waits there to be read.
-    """
-    if not st.session_state.pop(_WHOLE, False):
+    """Obey the address when it is another one than this page wrote: on arrival, and when somebody goes back in the
+    browser. That it is no old one which a busy browser still shows, ``dashboard/location.py`` sees to."""
+    present = {k: v for k in (STEP, RUN, REQUEST) if (v := location.field(k))}
+    if st.session_state.get(_ADDRESS) == present:
         return
-    present = {k: v for k in (STEP, RUN, REQUEST) if (v := st.query_params.get(k))}
-    known: _Address | None = st.session_state.get(_ADDRESS)
-    if known is not None:
-        echo = present == known.before and time.monotonic() - known.written_at < ECHO_S
-        if present == known.now or echo:
-            return
-    st.session_state[_ADDRESS] = _Address(present, present, time.monotonic())
+    st.session_state[_ADDRESS] = present
     _obey_step(hub, present.get(STEP, ""), present.get(RUN, ""))
     _obey_request(client, newest, present.get(REQUEST, ""))
 
@@ -211,16 +187,12 @@ def _wanted() -> dict[str, str]:
 
 def keep_address() -> None:
     """Let the address say what is shown, so that a reload or a link shows it again."""
-    known: _Address | None = st.session_state.get(_ADDRESS)
+    known: Mapping[str, str] | None = st.session_state.get(_ADDRESS)
     wanted = _wanted()
-    if known is None or wanted == known.now:
+    if known is None or wanted == known:
         return
-    st.session_state[_ADDRESS] = _Address(wanted, known.now, time.monotonic())
-    for name in (STEP, RUN, REQUEST):
-        if name in wanted:
-            st.query_params[name] = wanted[name]
-        elif name in st.query_params:
-            del st.query_params[name]
+    st.session_state[_ADDRESS] = wanted
+    location.write(**{name: wanted.get(name, "") for name in (STEP, RUN, REQUEST)})
 
 
 def link(step: Moment | None = None) -> str:
@@ -228,5 +200,5 @@ def link(step: Moment | None = None) -> str:
     wanted = _wanted()
     if step is not None and STEP not in wanted:
         wanted = {STEP: str(step.step_id), RUN: step.run_id, **wanted}
-    others = {k: v for k, v in st.query_params.items() if k not in (STEP, RUN, REQUEST)}
+    others = {k: v for k, v in location.address().items() if k not in (STEP, RUN, REQUEST)}
     return f"{st.context.url or ''}?{urlencode({**others, **wanted})}"

@@ -11,7 +11,7 @@ from typing import Final, ParamSpec
 
 import streamlit as st
 
-from dashboard import engine
+from dashboard import engine, location
 from dashboard.i18n import LANGUAGES, Translate, language_of, translator
 from dashboard.settings import SettingsError
 
@@ -58,9 +58,9 @@ def visit(views: Sequence[str] = ()) -> Visit:
     views: names of the pages, the default one first.
     """
     if "language" not in st.session_state:
-        st.session_state["language"] = language_of(st.query_params.get(LANGUAGE) or st.context.locale)
-    if views and st.session_state.get(VIEW) not in views:
-        asked = st.query_params.get(VIEW, "")
+        st.session_state["language"] = language_of(location.field(LANGUAGE) or st.context.locale)
+    if views and (st.session_state.get(VIEW) not in views or location.is_navigation()):
+        asked = location.field(VIEW)
         st.session_state[VIEW] = asked if asked in views else views[0]
     chosen = st.session_state["language"]
     projector = _is_projected()
@@ -76,7 +76,7 @@ def visit(views: Sequence[str] = ()) -> Visit:
 
 def _is_projected() -> bool:
     if PROJECTOR not in st.session_state:
-        st.session_state[PROJECTOR] = st.query_params.get(PROJECTOR) == "1"
+        st.session_state[PROJECTOR] = location.field(PROJECTOR) == "1"
     return bool(st.session_state[PROJECTOR])
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import choice
+from dashboard import choice, location
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
@@ -33,6 +33,7 @@ def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
 
 def _ask(request_id: str) -> None:
     """Go there with the next run of the whole page: what a tick draws is only a part of it."""
-    st.session_state[VIEW] = st.query_params[VIEW] = "request"
+    st.session_state[VIEW] = "request"
+    location.write(**{VIEW: "request"})
     st.session_state["request.wanted"] = request_id
     st.session_state[_GO] = True

@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import choice, engine
+from dashboard import choice, engine, location
 from dashboard.charts.specs import life_spec
 from dashboard.charts.theme import THEMES
 from dashboard.elements import guarded, title, trouble, vega
@@ -36,7 +36,7 @@ def draw() -> None:
     seen = visit()
     wanted = st.session_state.pop("request.wanted", "")
     if not wanted and not choice.chosen():
-        wanted = st.query_params.get(REQUEST, "")
+        wanted = location.field(REQUEST)
     if wanted:
         choice.choose(wanted)
     one_request(seen.language, seen.theme_name)
@@ -104,10 +104,7 @@ def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
             format_func=lambda name: t(WINDOWS[name]), label_visibility="collapsed", width="stretch",
             help=t("What the time axis shows."),
         )  # fmt: skip
-    if chosen and st.query_params.get(REQUEST) != chosen:
-        st.query_params[REQUEST] = chosen
-    elif not chosen and REQUEST in st.query_params:
-        del st.query_params[REQUEST]
+    location.write(**{REQUEST: chosen})
     return chosen, window or WHOLE
 
 

@@ -55,6 +55,8 @@ def test_the_past_is_shown_step_by_step_while_the_engine_goes_on_and_its_link_op
     again = open_page(locale, page.url)
     wait_for(again, AT, first - 31)
     wait_for(again, f"there => ({PICTURES})().join() === there.join()", page.evaluate(PICTURES))
+    page.go_back()
+    wait_for(page, AT, first - 21)
     press(page, "l")
     expect(page.locator(".bs-past")).to_have_count(0, timeout=WAIT_MS)
     wait_for(page, AFTER, first)

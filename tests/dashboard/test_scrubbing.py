@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import engine
+from dashboard import engine, location
 from dashboard.arrow import decode
 from dashboard.hub import Hub
 from dashboard.past import Past
@@ -135,30 +135,27 @@ def test_a_link_opens_what_it_names(client):
     assert "step=12&amp;run=run-1&amp;request=r1" in str(at.code[0].value).replace("&", "&amp;")
 
 
-def one_drawing() -> None:
-    """The address as a tick reads it, and as a drawing of the whole page does."""
-    import streamlit as st
-
-    from dashboard import engine, moment
-
-    if not st.session_state.get("tick"):
-        moment.drawn_whole()
-    running = engine.shared()
-    moment.arrive(running.hub, running.client, running.hub.frame())
-    shown = moment.shown_moment()
-    st.text(str(shown.step_id if shown else "live"))
+def goes(at: AppTest, monkeypatch: pytest.MonkeyPatch, *, back: bool) -> AppTest:
+    """The browser's next message carries the address from before: somebody went back, or it is only slow."""
+    for name in ("step", "run"):
+        del at.query_params[name]
+    monkeypatch.setattr(location, "is_navigation", lambda: back)
+    return at.run()
 
 
-def test_a_tick_with_an_old_address_moves_nothing_and_somebody_who_goes_back_does(client):
+def test_somebody_who_goes_back_in_the_browser_goes_where_the_page_was(client, monkeypatch):
     client.run(30)
-    at = AppTest.from_function(one_drawing)
-    at.query_params["step"] = "12"
-    assert at.run().text[0].value == "12"
-    del at.query_params["step"]
-    at.session_state["tick"] = True
-    assert at.run().text[0].value == "12"
-    at.session_state["tick"] = False
-    assert at.run().text[0].value == "live"
+    at = press(page(), "past.-10")
+    assert iteration(at) == 20
+    assert iteration(goes(at, monkeypatch, back=True)) == 30
+
+
+def test_an_old_address_of_a_busy_browser_moves_nothing_and_is_built_on_by_nothing(client, monkeypatch):
+    client.run(30)
+    at = goes(press(page(lang="en"), "past.-10"), monkeypatch, back=False)
+    assert iteration(at) == 20
+    at.selectbox(key="chosen").set_value("r1").run()
+    assert address(at) == {"lang": "en", "step": "20", "run": "run-1", "request": "r1"}
 
 
 def test_a_link_to_the_past_waits_for_the_first_snapshot(client):
