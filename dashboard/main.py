@@ -9,6 +9,7 @@ from typing import Final
 import streamlit as st
 
 from dashboard import engine, location, projector, style
+from dashboard.following import follow, is_current
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
 from dashboard.projector_style import projector_sheet
@@ -19,6 +20,8 @@ from dashboard.visit import LANGUAGE, VIEW, is_presenter, visit
 from scheduler import custom
 
 SIDEBAR_PX: Final = 300
+PAGE: Final = "page"
+"""Name of the control that goes from one page to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def page() -> None:
             plain(t("?view={value}: there is no such page here; there are {names}.", value=asked[:40], names=known))
         )
     with st.sidebar:
-        _shared_sidebar(names, t)
+        _shared_sidebar(names, seen.view, t)
         if not engine.shared().door.is_open:
             _role(presenter, t)
     if seen.projector and seen.view == "live":
@@ -83,17 +86,20 @@ def page() -> None:
     keys(seen)
 
 
-def _shared_sidebar(names: tuple[str, ...], t: Translate) -> None:
+def _shared_sidebar(names: tuple[str, ...], view: str, t: Translate) -> None:
     if len(names) > 1:
+        control = follow(PAGE, view)
         st.segmented_control(
             t("Page"),
             list(names),
-            key=VIEW,
+            key=control.key,
+            default=control.among(names, view),
             format_func=lambda name: t(PAGES[name].title),
             label_visibility="collapsed",
             required=True,
             width="stretch",
-            on_change=_into_the_address,
+            on_change=_go,
+            args=(control.key,),
             help=t("What is shown. The engine goes on whatever you look at."),
         )
     st.segmented_control(
@@ -116,8 +122,11 @@ def _role(presenter: bool, t: Translate) -> None:
     st.html(f'<p class="bs-quiet" id="bs-role">{esc(words)} <a href="./presenter" target="_self">{esc(way)}</a></p>')
 
 
-def _into_the_address() -> None:
-    location.write(**{VIEW: st.session_state[VIEW]})
+def _go(key: str) -> None:
+    """Obey the control, unless the page has gone elsewhere since that control was drawn."""
+    if is_current(PAGE, key):
+        st.session_state[VIEW] = st.session_state[key]
+        location.write(**{VIEW: st.session_state[VIEW]})
 
 
 def _language_into_the_address() -> None:

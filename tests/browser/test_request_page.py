@@ -33,7 +33,6 @@ def view(page, name: str) -> None:
     page.locator("[data-testid=stSidebar]").get_by_text(name, exact=True).first.click()
 
 
-@pytest.mark.soak
 def test_a_highlighted_request_has_a_page_with_a_link_that_lives_on(open_page):
     page = open_page()
     hold(page)

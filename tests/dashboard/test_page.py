@@ -377,3 +377,15 @@ def test_a_policy_from_a_file_is_offered_and_a_file_that_is_left_out_is_named(cl
         assert "SyntaxError" in notices[0]
         at.selectbox(key="policy.preemption_victim").select("oldest").run()
         assert client.policy.preemption_victim == "oldest"
+
+
+def test_the_page_goes_where_a_button_leads_and_a_late_choice_of_another_page_is_none(client):
+    """A busy browser goes on sending what its control of pages said before."""
+    client.run(6)
+    at = page(lang="en")
+    at.selectbox(key="chosen").set_value("r1").run()
+    at.button(key="request.open").click().run()
+    assert at.session_state["view"] == "request"
+    assert at.query_params["view"] in ("request", ["request"])
+    at.session_state["page"] = "live"
+    assert at.run().session_state["view"] == "request"

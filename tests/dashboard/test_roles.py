@@ -53,7 +53,7 @@ def everything(client: FakeClient) -> tuple[object, ...]:
 
 def acting(at: AppTest) -> list[str]:
     """Keys of widgets that are no choice of the reader's own view."""
-    own = {"language", "view", "chosen", "twin", LEAVE}
+    own = {"language", "page", "chosen", "twin", LEAVE}
     kinds = (
         "button", "toggle", "select_slider", "selectbox", "button_group", "number_input", "text_area", "text_input",
     )  # fmt: skip
