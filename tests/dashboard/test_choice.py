@@ -45,7 +45,7 @@ def test_a_click_on_a_block_of_the_map_singles_out_who_owns_it(session, monkeypa
     monkeypatch.setattr(engine, "shared", lambda: shared)
     table = client.latest.step.running
     owned = dict(zip(table.request_id, table.block_ids, strict=True))
-    sent(session, f"block.{owned['b'][-1] - 1}")
+    sent(session, f"block.{owned['b'][-1]}")
     assert choice.chosen() == "b"
     sent(session, *["none"] * 1, "block.15", "block.x", "block.999999", "block.", "choose.")
     assert choice.chosen() == ""

@@ -103,7 +103,7 @@ def test_bars_are_divided_as_the_tokens_are(running):
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_curves_of_epochs_differ_by_stroke_and_not_by_colour_alone(theme):
     marks = [o["mark"] for o in objects(epoch_specs(theme, "en")["spread"]) if isinstance(o.get("mark"), dict)]
-    strokes = [(m["strokeWidth"], tuple(m["strokeDash"])) for m in marks if m["type"] == "line"]
+    strokes = [(m["strokeWidth"], tuple(m["strokeDash"])) for m in marks if m.get("type") == "line"]
     assert len(set(strokes)) == len(strokes) == 5
 
 
