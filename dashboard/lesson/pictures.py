@@ -10,7 +10,7 @@ from typing import Any, Final
 import altair as alt
 
 from dashboard import lanes
-from dashboard.arrow import F32, I8, TEXT, rows
+from dashboard.arrow import F32, I8, TEXT, decode, rows
 from dashboard.block_squares import MapGeometry
 from dashboard.charts.axis import LABEL_X
 from dashboard.charts.large import SMALLEST_FONT, large_specs, scaled
@@ -35,6 +35,8 @@ ROW: Final = 52
 FONT: Final = 15
 """Pixels of the smallest text in a chart: a room looks at it. Projector mode has its own (``charts.large``)."""
 FONT_ROOM: Final = 24
+LARGE_BUDGET: Final = 4
+"""A budget of more than so many times the most tokens of an iteration is above the panel."""
 ROOM_CHARTS: Final = 2
 """Of those a scene wants, the first: a screen that is read from 5 metres holds no more."""
 TITLES_HERE: Final = {
@@ -82,9 +84,23 @@ def _panels(theme: str, language: str, names: tuple[str, ...], font: int, drawn_
 
     spec = finish(timeline(THEMES[theme], t, names), THEMES[theme], drawn_by)
     times = font / SMALLEST_FONT
+    spec = _budget_clipped(spec)
     if font == FONT:  # the margin is as wide as so many iterations, and holds no label that stands further right
         spec = _labels_at(spec, LABEL_X / times)
     return Panels(scaled(spec, times), frozenset(_named(spec)))
+
+
+def _budget_clipped(node: Any) -> Any:
+    """The specification with the line of a budget that is above its panel left out."""
+    if isinstance(node, list):
+        return [_budget_clipped(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    out = {k: _budget_clipped(part) for k, part in node.items()}
+    y = out["encoding"].get("y") if isinstance(out.get("encoding"), dict) else None
+    if isinstance(y, dict) and y.get("field") == "u":
+        out["mark"] = {**out["mark"], "clip": True}
+    return out
 
 
 def _labels_at(node: Any, x: float) -> Any:
@@ -121,15 +137,26 @@ def panels_data(
     blocks that may be used here.
 
     A scene that runs short of blocks does so by a limit far below the pool: as shares of the pool its memory would be a
-    flat line.
+    flat line. Whole prompts need a budget as large as the longest sequence: beside it a long prompt would look like a
+    decode, so the axis of the tokens ends far below such a budget.
     """
     if is_room:
         start, end = recent_window(frame)
         near = marks_table(marks, [f for f in frame.facts if f.x >= start], start, end)
         every = {**shown, **recent_lanes(frame), "marks": near, "series": _usable_series(frame, start)}
     else:
-        every = {**shown, "series": _usable_series(frame, frame.x0)}
+        start, end = frame.x0, frame.x1
+        every = {**shown, "series": _usable_series(frame, start)}
+    every["frame"] = _lower_frame(frame, start, end, decode(every["frame"])["n"][0])
     return {name: table for name, table in every.items() if name in drawn.sets}
+
+
+@lru_cache(maxsize=4)
+def _lower_frame(frame: Frame, start: int, end: int, num_lanes: int) -> bytes:
+    most = max((sum(f.tokens.values()) for f in frame.facts if f.x >= start), default=1)
+    top = round(lanes.round_top(most))
+    facts = [replace(f, budget=top if f.budget > LARGE_BUDGET * most else f.budget) for f in frame.facts]
+    return lanes.frame_table(facts, start, end, num_lanes)
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dashboard.arrow import decode
@@ -48,6 +50,17 @@ def test_a_chart_gets_exactly_the_data_sets_it_draws_in_letters_large_enough(fra
     given = panels_data(drawn, frame, with_selection(frame, "")["time"], (), is_room=is_room)
     assert set(given) == drawn.sets
     assert min(fonts(drawn.spec)) >= (FONT_ROOM if is_room else FONT) - 0.01
+
+
+@pytest.mark.parametrize("is_room", [False, True])
+def test_a_budget_far_above_all_tokens_does_not_flatten_them(frame, is_room):
+    """40 tokens of a prompt, then one at a time, under a budget of 128: the axis reaches it while it is near."""
+    drawn = panels("dark", "en", ("lanes", "budget"), is_room=is_room)
+    given = panels_data(drawn, frame, with_selection(frame, "")["time"], (), is_room=is_room)
+    budget = frame.snapshot.step.policy.max_num_batched_tokens
+    assert decode(given["series"])["u"][-1] == budget
+    assert decode(given["frame"])["mu"] == [1 if is_room else budget]
+    assert '"clip": true' in json.dumps(drawn.spec), "a line above the panel is not drawn over the lanes"
 
 
 @pytest.mark.parametrize("is_room", [False, True])
