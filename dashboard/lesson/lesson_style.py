@@ -59,6 +59,8 @@ def _room() -> str:
 [role="tooltip"] {{ display: none !important; }}
 .bs-lesson h2, .bs-lesson .bs-ask {{ font-size: {CAPTION}; line-height: 1.2; }}
 .bs-lesson .bs-status {{ min-height: 1.25em; }}
-.bs-dict code {{ height: 5.4em; }} .bs-gauges {{ height: 1.3em; }}
+.bs-dict code {{ height: 5.4em; }}
+.bs-dict .bs-chip {{ font-size: 1em; height: auto; line-height: 1.2; min-width: 1.3em; }}
+.bs-gauges {{ height: 1.3em; }}
 [class*="st-key-lesson"] button p {{ font-size: {FLOOR}; line-height: 1.2; }}
 [class*="st-key-lesson"] button {{ padding: 2px 6px; }}"""
