@@ -50,7 +50,7 @@ div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsi
 .bs-iter b {{ font-size: 20px; display: inline-block; min-width: 66px; }}
 .bs-force {{ color: {c.accent}; font-weight: 600; flex: none; }}
 .bs-toy {{ color: {c.amber}; font-size: 12.5px; overflow: hidden; text-overflow: ellipsis; }}
-:root {{ --bs-past: {c.accent}; }}
+:root {{ --bs-past: {c.accent}; --bs-wrong: {c.red}; }}
 .bs-pill.bs-past {{ color: {c.background}; background: {c.accent}; border-color: {c.accent}; }}
 .bs-now-row {{ color: {c.accent}; }}
 .bs-now-row .bs-pill {{ font-size: 11px; line-height: 14px; padding: 0 7px; min-width: 0; margin-right: 5px; }}

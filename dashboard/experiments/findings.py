@@ -122,7 +122,7 @@ def findings_of(manifest: Manifest, runs: Sequence[Run], name: str) -> Findings:
         made(lambda: rosetta(arms[after][-1])) if b else None,
         card,
         {language: plain_card(card, language) for language in LANGUAGES} if card else {},
-        tuple(f"{run.label}, repeat {run.repeat}: {text}" for run in runs for text in _told(run)),
+        tuple(f"{run.label}, repeat {run.repeat + 1}: {text}" for run in runs for text in _told(run)),
         tuple(made.problems),
     )
 

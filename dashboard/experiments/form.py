@@ -59,7 +59,23 @@ FIELD_HELP: Final = {
     "mean": N_("Mean of the exponential in tokens, before the cap."),
     "cap": N_("Longer lengths are drawn again."),
 }
-"""What a field of a distribution means; its name is that of SPEC.toml."""
+"""What a field of a distribution means."""
+
+FIELD_LABELS: Final = {
+    "rate": N_("rate (1/s)"), "burstiness": N_("burstiness"), "size": N_("at once"), "every_s": N_("every (s)"),
+    "burst": N_("burst size"), "silence_s": N_("silence (s)"), "least_s": N_("shortest (s)"), "median": N_("median"),
+    "sigma": N_("sigma"), "low": N_("low"), "high": N_("high"), "tokens": N_("tokens"), "short": N_("short length"),
+    "long": N_("long length"), "share": N_("share of long"), "spread": N_("spread"), "mean": N_("mean"),
+    "cap": N_("cap"),
+}  # fmt: skip
+
+KIND_WORDS: Final = {
+    "gamma": N_("gamma"), "poisson": N_("poisson"), "steady": N_("steady"), "burst": N_("burst"),
+    "onoff": N_("on, off"),
+    "lognormal": N_("lognormal"), "uniform": N_("uniform between"), "fixed": N_("fixed"),
+    "bimodal": N_("two lengths"), "capped-exponential": N_("capped exponential"),
+}  # fmt: skip
+"""What a distribution is called on the page; the key is its name in SPEC.toml."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from experiments.analysis.goodput_plane import Race
 from experiments.analysis.ledger import Line
 from experiments.analysis.metrics import METRICS
 from experiments.analysis.microscope import Microscope
+from experiments.cards.said import unit
 
 Data = Mapping[str, bytes]
 
@@ -102,7 +103,7 @@ def share_data(attribution: Attribution | None, t: Translate) -> Data:
 BARS: Final = {"r": I16, "k": I8, "x": F32, "e": F32, "p": F32, "n": TEXT}
 
 
-def ledger_data(lines: Sequence[Line], before: str, after: str, t: Translate) -> Data:
+def ledger_data(lines: Sequence[Line], before: str, after: str, t: Translate, language: str) -> Data:
     """Data of ``charts.outcomes.ledger``: both arms of each group on the scale of the larger one."""
     heads = {group: t(word) for group, word in GROUPS.items()}
     bars, names = [], []
@@ -114,19 +115,21 @@ def ledger_data(lines: Sequence[Line], before: str, after: str, t: Translate) ->
             row, total, at = 2 * list(GROUPS).index(group) + index, sum(side), 0.0
             for line, value in zip(parts, side, strict=True):
                 if value:
-                    told = f"{value:,.0f} {line.unit}" if value >= 10 else f"{value:,.2f} {line.unit}"
+                    told = f"{_amount(value)} {unit(line.unit).told(language)}"
                     end = at + value / most
                     bars.append((row, list(PARTS).index(line.name), at, end, value / (total or 1.0), told))
                     at = end
-            unit = parts[0].unit if parts else ""
-            names.append(
-                (row, f"{head} · {label[:16]}", f"{total:,.0f} {unit}" if total >= 10 else f"{total:,.2f} {unit}")
-            )
+            of_all = unit(parts[0].unit).told(language) if parts else ""
+            names.append((row, f"{head} · {label[:16]}", f"{_amount(total)} {of_all}"))
     return {
         "bars": rows(BARS, bars),
         "names": rows({"r": I16, "n": TEXT, "t": TEXT}, names),
         "frame": rows(FRAME, [(0.0, 1.0, 0.0)]),
     }
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:,.2f}"
 
 
 POINTS: Final = {

@@ -8,6 +8,7 @@ from dashboard.i18n import N_, Translate
 from experiments.analysis.bootstrap import Interval
 from experiments.analysis.comparison import Difference
 from experiments.analysis.metrics import METRICS, Metric
+from experiments.cards.said import unit
 
 FAMILIES: Final = {
     "ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": N_("End to end"), "queue": N_("Queue time"),
@@ -37,6 +38,11 @@ FACTORS: Final = {
     "iteration": N_("iteration-level batching"), "paged": N_("paged allocation"),
     "optimistic": N_("optimistic admission + preemption"), "chunked": N_("chunked prefill"),
 }  # fmt: skip
+ROUTING_WORDS: Final = {
+    "round_robin": N_("round robin"), "least_outstanding": N_("least outstanding"),
+    "two_choices": N_("better of two drawn"),
+}  # fmt: skip
+"""Ways to choose a replica."""
 MANY_S: Final = 90.0
 
 
@@ -114,6 +120,6 @@ def duration(seconds: float, t: Translate) -> str:
     return t("{n} h", n=f"{seconds / 3600:.1f}")
 
 
-def unit_of(metric: Metric, t: Translate) -> str:
+def unit_of(metric: Metric, language: str) -> str:
     """Behind a number of the metric; "" where ``figure`` says it."""
-    return "" if metric.unit in ("s", "share") else metric.unit
+    return "" if metric.unit in ("s", "share") else unit(metric.unit).told(language)

@@ -50,7 +50,7 @@ def claim(card: Card, told: PlainCard, entry: Entry, language: str) -> None:
         on_click="ignore", width="stretch", icon=":material/download:", help=t("The card for programs."),
     )  # fmt: skip
     with st.container(height=CARD_HEIGHT, border=True):
-        st.html(card_html(told, t))
+        st.html(card_html(told))
 
 
 def _markdown(card: Card, language: str) -> bytes:

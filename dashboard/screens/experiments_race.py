@@ -14,8 +14,11 @@ from dashboard.elements import guarded, title, vega
 from dashboard.experiments import racing
 from dashboard.experiments.race_tables import has_lines, race_data
 from dashboard.experiments.racing import Shown
-from dashboard.i18n import N_, translator
+from dashboard.experiments.ranges import REQUESTS_AT_ONCE, TOKEN_BUDGET
+from dashboard.i18n import N_, Translate, translator
 from dashboard.presets import with_preset
+from dashboard.refusals import refusal_words
+from dashboard.screens.experiments_boxes import limit_boxes, mark, value_of, wrong_in
 from dashboard.values import policy_diff, told
 from dashboard.views import race as views
 from dashboard.views.markup import esc
@@ -25,6 +28,10 @@ from scheduler.policy import problems
 
 TICK_S: Final = 1.0
 PRESET, SEQS, BUDGET, CHUNKS = "exp.g.race.preset", "exp.g.race.seqs", "exp.g.race.budget", "exp.g.race.chunks"
+BOXES: Final = (
+    (SEQS, (N_("Requests at once"),), REQUESTS_AT_ONCE),
+    (BUDGET, (N_("Token budget"),), TOKEN_BUDGET),
+)
 CHARTS: Final = {"race tokens": N_("tokens of the race"), "race waiting": N_("queues of the race")}
 LINES_HEIGHT: Final = 445
 """Pixels of both charts with their axes and the gap between them."""
@@ -50,29 +57,25 @@ def _choose(language: str) -> None:
         format_func=lambda name: t("the policy in force now") if name == SAME else name,
         help=t("A known engine's decisions, or those in force with other limits."),
     )  # fmt: skip
-    seqs.number_input(
-        t("Requests at once"), 1, 1024, None, key=SEQS, placeholder=t("as it is"),
-        help=t("max_num_seqs; empty = as it is."),
-    )  # fmt: skip
-    budget.number_input(
-        t("Token budget"), 1, 1_000_000, None, key=BUDGET, placeholder=t("as it is"),
-        help=t("max_num_batched_tokens of an iteration; empty = as the policy has it."),
-    )  # fmt: skip
+    limit_boxes((seqs, budget), SEQS, BUDGET, t("max_num_seqs; empty = as it is."), t)
     chunks.selectbox(
         t("Chunked prefill"), [None, True, False], key=CHUNKS,
         format_func=lambda value: t("as it is") if value is None else t("on") if value else t("off"),
         help=t("Whether prompts are cut into chunks."),
     )  # fmt: skip
+    now = engine.shared().desk.policy
+    rival, wrong = rival_of(now, t)
     go.button(
         t("Fork and race"), key="exp.race", on_click=_start, args=(False,), width="stretch", type="primary",
+        disabled=bool(wrong),
         help=t("Forecasts both policies from the newest iteration on, for the same requests. Nothing changes live."),
     )  # fmt: skip
     real.button(
         t("Put B in force, and check"), key="exp.race.real", on_click=_start, args=(True,), width="stretch",
+        disabled=bool(wrong),
         help=t("Forecasts from the newest iteration on and changes the engine: the real line against its forecast."),
     )  # fmt: skip
-    now = engine.shared().desk.policy
-    rival, wrong = rival_of(now)
+    mark(name for name, labels, allowed in BOXES if wrong_in([(name, labels, allowed)]))
     if wrong:
         st.html(f'<p class="bs-plan bs-unclear">{esc("; ".join(wrong))}</p>')
     else:
@@ -81,17 +84,18 @@ def _choose(language: str) -> None:
         st.html(f'<p class="bs-quiet">{esc(listed or t("B is the policy in force."))}</p>')
 
 
-def rival_of(now: SchedulerPolicy) -> tuple[SchedulerPolicy, tuple[str, ...]]:
+def rival_of(now: SchedulerPolicy, t: Translate) -> tuple[SchedulerPolicy, tuple[str, ...]]:
     """Policy B as it is chosen, and what is wrong with it."""
     state = st.session_state
     name = state.get(PRESET, SAME)
     chosen = with_preset(now, PRESETS[name]) if name in PRESETS else now
     own: dict[str, Any] = {
-        "max_num_seqs": state.get(SEQS), "max_num_batched_tokens": state.get(BUDGET),
+        "max_num_seqs": value_of(SEQS, REQUESTS_AT_ONCE), "max_num_batched_tokens": value_of(BUDGET, TOKEN_BUDGET),
         "enable_chunked_prefill": state.get(CHUNKS),
     }  # fmt: skip
     rival = replace(chosen, **{field: value for field, value in own.items() if value is not None})
-    return rival, problems(rival)
+    told = [each.words(t) for each in wrong_in(BOXES)]
+    return rival, (*told, *(refusal_words(text, t) for text in problems(rival)))
 
 
 @st.fragment(run_every=TICK_S, key="race")
@@ -99,7 +103,7 @@ def race_live(language: str, theme_name: str) -> None:
     """The lines, the step model's error, and the real run against its forecast."""
     t, shown = translator(language), racing.shared().shown
     running = engine.shared()
-    st.html(views.stage(shown, t, held=running.desk.policy.paused))
+    st.html(views.stage(shown, t, language, held=running.desk.policy.paused))
     left, right = st.columns([2.2, 1.0])
     with left:
         st.html(title(t("From the fork on"), t("solid: what really happened; dashed: forecast of the policy in force; "
@@ -126,7 +130,7 @@ def _lines(shown: Shown, theme_name: str, language: str) -> None:
 @presenter_only
 def _start(is_real: bool) -> None:
     desk = engine.shared().desk
-    rival, wrong = rival_of(desk.policy)
+    rival, wrong = rival_of(desk.policy, translator("en"))
     if not wrong:
         name = st.session_state.get(PRESET, SAME)
         racing.shared().start(desk, rival, name if name in PRESETS else "B", is_real=is_real)

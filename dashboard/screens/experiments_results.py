@@ -12,6 +12,7 @@ from dashboard.elements import guarded, title, vega
 from dashboard.experiments import tables, workshop
 from dashboard.experiments.entry import Entry
 from dashboard.experiments.findings import Findings
+from dashboard.experiments.told import fact, refused
 from dashboard.experiments.words import metric_name
 from dashboard.i18n import N_, Translate, translator
 from dashboard.screens.experiments_card import claim, downloads
@@ -62,7 +63,7 @@ def results(language: str, theme_name: str) -> None:
             disabled=not unfinished or shop.job is not None,
             help=t("Makes the runs that are missing, after a cancel, a crash or a restart."),
         )  # fmt: skip
-    _state(entry, t)
+    _state(entry, language)
     _found(entry, language, theme_name)
 
 
@@ -74,12 +75,12 @@ def _named(entry: Entry, t: Translate) -> str:
     return f"{when} · {views.kind_word(spec.kind, t)} · {spec.name or at} · {done}"
 
 
-def _state(entry: Entry, t: Translate) -> None:
-    progress = entry.progress
+def _state(entry: Entry, language: str) -> None:
+    t, progress = translator(language), entry.progress
     words = views.progress_words(progress, t)
     told = f'<p class="bs-quiet">{esc(words)}</p>'
     if progress is not None and progress.state in ("failed", "interrupted") and progress.message:
-        told += views.notes([progress.message])
+        told += views.notes([fact(progress.message, language)])
     st.html(told)
 
 
@@ -88,7 +89,7 @@ def _found(entry: Entry, language: str, theme_name: str) -> None:
     try:
         found = workshop.shared().findings.get(entry)
     except SpecError as error:
-        st.error(t("The results cannot be read: {reason}", reason=plain(str(error))))
+        st.error(t("The results cannot be read: {reason}", reason=plain(refused(error, language))))
         return
     if found is None:
         _wait(language)
@@ -134,7 +135,7 @@ def _part(part: str, entry: Entry, found: Findings, language: str, theme_name: s
     elif part == "rosetta" and found.rosetta is not None:
         more = t("the last run of {arm}; equal names are not equal things", arm=found.after)
         st.html(title(t("The same run under each tool's definitions"), more))
-        st.html(scroll(views.rosetta_table(found.rosetta, t), 480))
+        st.html(scroll(views.rosetta_table(found.rosetta, t, language), 480))
     elif part == "card" and found.card is not None:
         claim(found.card, found.plain_cards[language], entry, language)
     else:
@@ -159,11 +160,11 @@ def _overview(found: Findings, theme_name: str, language: str) -> None:
                 ),
             )
         )
-        st.html(scroll(views.all_metrics(comparison, t), TABLE_HEIGHT))
+        st.html(scroll(views.all_metrics(comparison, t, language), TABLE_HEIGHT))
     with right:
         st.html(title(t("What got worse")) + views.worse(comparison, t))
         st.html(title(t("How requests ended")) + views.outcomes(comparison, t))
-        st.html(views.notes([*found.notes, *found.problems]) or "<span></span>")
+        st.html(views.notes(fact(text, language) for text in (*found.notes, *found.problems)) or "<span></span>")
 
 
 def _whose(found: Findings, theme_name: str, language: str) -> None:
@@ -186,7 +187,7 @@ def _whose(found: Findings, theme_name: str, language: str) -> None:
         st.html(scroll(views.effects(each, t), TABLE_HEIGHT))
     with right:
         st.html(title(t("What a decision makes worse")) + views.harm(factorial, t))
-        left_out = [f"{metric_name(name, t)}: {why}" for name, why in factorial.left_out.items()]
+        left_out = [f"{metric_name(name, t)}: {fact(why, language)}" for name, why in factorial.left_out.items()]
         invalid = t("Optimistic admission needs paged allocation: the four arms with the one and without the other "
                     "do not exist, and the arm without both stands for them.")  # fmt: skip
         st.html(f'<p class="bs-quiet">{esc(invalid)}</p>' + views.notes(left_out))
@@ -200,7 +201,7 @@ def _microscope(found: Findings, theme_name: str, language: str) -> None:
     st.html(title(t("What the size of a chunk trades"), more))
     data = tables.microscope_data(scope, t)
     vega(experiment_spec("microscope", theme_name, language), data, t("long prompts against the others"))
-    st.html(f'<p class="bs-plan"><b>{views.knee_words(scope, t)}</b></p>')
+    st.html(f'<p class="bs-plan"><b>{views.knee_words(scope, t, language)}</b></p>')
     st.html(scroll(views.microscope_table(scope, t), 200))
 
 
@@ -208,14 +209,15 @@ def _waste(found: Findings, theme_name: str, language: str) -> None:
     t = translator(language)
     more = t("both bars of a pair are on one scale; means over the runs of an arm")
     st.html(title(t("Where tokens, time and memory went"), more))
-    data = tables.ledger_data(found.ledger, found.before, found.after, t)
+    data = tables.ledger_data(found.ledger, found.before, found.after, t, language)
     vega(experiment_spec("ledger", theme_name, language), data, t("waste before and after"))
-    st.html(scroll(views.ledger_table(found.ledger, found.before, found.after, t), TABLE_HEIGHT))
+    st.html(scroll(views.ledger_table(found.ledger, found.before, found.after, t, language), TABLE_HEIGHT))
 
 
 @presenter_only
 def _resume(name: str) -> None:
-    t, shop = translator(st.session_state.get("language", "en")), workshop.shared()
+    language = st.session_state.get("language", "en")
+    t, shop = translator(language), workshop.shared()
     hold = bool(st.session_state.get("exp.f.hold", True))
     try:
         workshop.holding(engine.shared().desk, hold, lambda then: shop.resume(name, then))
@@ -223,4 +225,4 @@ def _resume(name: str) -> None:
     except workshop.BusyError:
         st.session_state["exp.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:
-        st.session_state["exp.told"] = str(error)
+        st.session_state["exp.told"] = refused(error, language)

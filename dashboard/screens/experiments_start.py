@@ -13,10 +13,24 @@ from dashboard.elements import title
 from dashboard.experiments import workshop
 from dashboard.experiments.form import LIVE, Form, spec_of
 from dashboard.experiments.plan import Plan, plan_of
+from dashboard.experiments.ranges import FieldsError
+from dashboard.experiments.told import refused
 from dashboard.experiments.words import KINDS, metric_name
 from dashboard.i18n import N_, Translate, translator
-from dashboard.screens.experiments_state import FIELD, RESULT, begun, draw_all_anew, fill, form, keep, uploaded
+from dashboard.screens.experiments_boxes import limit_boxes, mark, number_box
+from dashboard.screens.experiments_state import (
+    FIELD,
+    RESULT,
+    begun,
+    draw_all_anew,
+    fill,
+    form,
+    keep,
+    uploaded,
+    wrong_fields,
+)
 from dashboard.screens.experiments_workload import workload
+from dashboard.values import value_words
 from dashboard.views import experiments as views
 from dashboard.views.markup import esc, plain
 from dashboard.visit import Visit, presenter_only
@@ -60,11 +74,11 @@ def begin(language: str) -> None:
     left, right = st.columns([1.0, 1.0], gap="medium")
     with left:
         _what(t)
-        workload(t)
+        workload(t, language)
     with right:
         _arms(t)
         _limits(t)
-        _run(t)
+        _run(t, language)
 
 
 def key(name: str) -> str:
@@ -84,13 +98,13 @@ def _what(t: Translate) -> None:
         t("Name"), key=key("name"), max_chars=80, placeholder=t("what is compared"),
         help=t("Stands over the results and on the claim card."),
     )  # fmt: skip
-    repeats.number_input(
-        t("Repeats"), 1, 50, None, key=key("repeats"),
-        help=t("Runs of each arm. Four and more tell the spread; an even number cancels slow drift of the machine."),
+    number_box(
+        repeats, t("Repeats"), key("repeats"),
+        t("Runs of each arm. Four and more tell the spread; an even number cancels slow drift of the machine."),
     )  # fmt: skip
-    seed.number_input(
-        t("Seed"), 0, 2**31, None, key=key("seed"),
-        help=t("Of the made workload and of random prompts: the same seed gives the same requests."),
+    number_box(
+        seed, t("Seed"), key("seed"),
+        t("Of the made workload and of random prompts: the same seed gives the same requests."),
     )  # fmt: skip
 
 
@@ -108,6 +122,7 @@ def _arms(t: Translate) -> None:
     if kind == "factorial":
         st.selectbox(
             t("Allocation without pages"), ALLOCATIONS, key=key("allocation_off"),
+            format_func=lambda name: value_words(name, t),
             help=t("What stands for the allocation of the arms without pages."),
         )  # fmt: skip
     if kind == "chunk":
@@ -116,9 +131,9 @@ def _arms(t: Translate) -> None:
             t("Chunk sizes (tokens)"), key=key("sizes"), max_chars=200,
             help=t("Token budgets of an iteration, one arm each, with commas between. A knee needs four and more."),
         )  # fmt: skip
-        long.number_input(
-            t("Long prompt (tokens)"), 2, 1_000_000, None, key=key("long_prompt_len"),
-            help=t("Prompts of at least so many tokens are the long ones; there must be some and not only those."),
+        number_box(
+            long, t("Long prompt (tokens)"), key("long_prompt_len"),
+            t("Prompts of at least so many tokens are the long ones; there must be some and not only those."),
         )  # fmt: skip
 
 
@@ -128,14 +143,9 @@ def _arm(name: str, label: str, t: Translate) -> None:
         format_func=lambda value: t("the policy in force now") if value == LIVE else value,
         help=t("A known engine's decisions, or those that the live engine has now."),
     )  # fmt: skip
-    seqs, budget = st.columns(2)
-    seqs.number_input(
-        t("Requests at once"), 1, 1024, None, key=key(f"{name}.seqs"), placeholder=t("as it is"),
-        help=t("max_num_seqs; empty = as the policy has it. Give both arms the same to compare decisions alone."),
-    )  # fmt: skip
-    budget.number_input(
-        t("Token budget"), 1, 1_000_000, None, key=key(f"{name}.budget"), placeholder=t("as it is"),
-        help=t("max_num_batched_tokens of an iteration; empty = as the policy has it."),
+    limit_boxes(
+        st.columns(2), key(f"{name}.seqs"), key(f"{name}.budget"),
+        t("max_num_seqs; empty = as the policy has it. Give both arms the same to compare decisions alone."), t,
     )  # fmt: skip
 
 
@@ -145,9 +155,9 @@ def _limits(t: Translate) -> None:
     for column, (name, label) in zip(
         columns, (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", t("End to end"))), strict=True
     ):
-        column.number_input(
-            t("{what} at most (s)", what=label), 0.001, 3600.0, None, key=key(name), format="%.3f",
-            placeholder=t("no limit"), help=t("A request is good when it finishes within all limits."),
+        number_box(
+            column, t("{what} at most (s)", what=label), key(name),
+            t("A request is good when it finishes within all limits."), placeholder=t("no limit"),
         )  # fmt: skip
     tuned, how, headline = st.columns([1.0, 1.6, 1.4])
     tuned.selectbox(
@@ -164,24 +174,27 @@ def _limits(t: Translate) -> None:
     )  # fmt: skip
 
 
-def _asked(t: Translate) -> tuple[Spec, Plan] | str:
+def _asked() -> tuple[Spec, Plan] | SpecError:
     """What the form stands for, or why that cannot be."""
     running = engine.shared()
-    filled = form(running.client.config)
+    try:
+        filled = form(running.client.config)
+    except FieldsError as error:
+        return error
     found = uploaded() if filled.source == "file" else None
     memo = (filled, found.sha256 if found else "", running.desk.policy if LIVE in _presets(filled) else None)
-    kept: tuple[object, tuple[Spec, Plan] | str] | None = st.session_state.get("exp.plan")
+    kept: tuple[object, tuple[Spec, Plan] | SpecError] | None = st.session_state.get("exp.plan")
     if kept is not None and kept[0] == memo:
         return kept[1]
     try:
         spec = spec_of(filled, running.desk.policy)
         is_live = filled.model == running.client.config.model
         cost = workshop.shared().speed.cost(running.client) if is_live else None
-        answer: tuple[Spec, Plan] | str = spec, plan_of(spec, Path(), found.trace if found else None, cost)
+        answer: tuple[Spec, Plan] | SpecError = spec, plan_of(spec, Path(), found.trace if found else None, cost)
         if cost is None and is_live:  # not kept: soon the engine has computed enough
             return answer
     except SpecError as error:
-        answer = str(error)
+        answer = error
     st.session_state["exp.plan"] = memo, answer
     return answer
 
@@ -190,12 +203,13 @@ def _presets(filled: Form) -> tuple[str, ...]:
     return filled.a.preset, filled.b.preset, filled.base.preset
 
 
-def _run(t: Translate) -> None:
+def _run(t: Translate, language: str) -> None:
     st.html(title(t("What will be done")))
-    asked = _asked(t)
+    asked = _asked()
+    mark(key(name) for name in wrong_fields())
     with st.container(height=118, border=False):
-        if isinstance(asked, str):
-            st.warning(t("This cannot be run: {reason}", reason=plain(asked)))
+        if isinstance(asked, SpecError):
+            st.warning(t("This cannot be run: {reason}", reason=plain(refused(asked, language))))
         else:
             st.html(views.plan_words(asked[1], t) + views.arms_words(asked[1], t))
     hold, run = st.columns([1.7, 1.0], vertical_alignment="center")
@@ -205,7 +219,7 @@ def _run(t: Translate) -> None:
     )  # fmt: skip
     run.button(
         t("Run"), key="exp.run", type="primary", width="stretch", on_click=_begin,
-        disabled=isinstance(asked, str) or workshop.shared().job is not None,
+        disabled=isinstance(asked, SpecError) or workshop.shared().job is not None,
         help=t("Runs in a process of its own; results are kept in a folder as soon as each run is made."),
     )  # fmt: skip
     told = st.session_state.get("exp.told")
@@ -216,11 +230,12 @@ def _run(t: Translate) -> None:
 def _begin() -> None:
     """Nothing of what a browser sent is run before it was checked again."""
     running, shop = engine.shared(), workshop.shared()
-    t = translator(st.session_state.get("language", "en"))
-    filled = form(running.client.config)
-    found = uploaded() if filled.source == "file" else None
+    language = st.session_state.get("language", "en")
+    t = translator(language)
     hold = bool(st.session_state[key("hold")])
     try:
+        filled = form(running.client.config)
+        found = uploaded() if filled.source == "file" else None
         spec = spec_of(filled, running.desk.policy)
         with tempfile.TemporaryDirectory() as empty:
             plan_of(spec, Path(empty), found.trace if found else None, None)
@@ -233,4 +248,4 @@ def _begin() -> None:
     except workshop.BusyError:
         st.session_state["exp.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:
-        st.session_state["exp.told"] = t("This cannot be run: {reason}", reason=str(error))
+        st.session_state["exp.told"] = t("This cannot be run: {reason}", reason=refused(error, language))

@@ -6,8 +6,11 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard.experiments.form import ARRIVALS, LENGTHS, ArmChoice, Form, text_form
+from dashboard.experiments.form import ARRIVALS, FIELD_LABELS, LENGTHS, ArmChoice, Form, text_form
+from dashboard.experiments.ranges import RANGES, FieldsError, Wrong, range_of, shown
 from dashboard.experiments.uploads import Upload
+from dashboard.i18n import N_
+from dashboard.screens.experiments_boxes import value_of, wrong_in
 from model_runner.config import RunnerConfig
 
 FIELD: Final = "exp.f."
@@ -15,6 +18,16 @@ FIELD: Final = "exp.f."
 RESULT: Final = "exp.r.chosen"
 KEPT: Final = (FIELD, "exp.r.", "exp.g.")
 """Prefixes of what outlives a change of the section, in which Streamlit would forget what is not drawn."""
+NUMBERS: Final = {
+    "repeats": N_("Repeats"), "seed": N_("Seed"), "num_requests": N_("Requests"), "prompt_factor": N_("Prompt factor"),
+    "output_factor": N_("Output factor"), "time_factor": N_("Time factor"), "max_model_len": N_("Longest"),
+    "num_blocks": N_("KV blocks"), "ttft_s": N_("TTFT at most"), "tpot_s": N_("TPOT at most"),
+    "e2e_s": N_("End to end at most"),
+}  # fmt: skip
+"""Boxes for numbers that every experiment has -> their names."""
+ARM_NUMBERS: Final = {"seqs": N_("Requests at once"), "budget": N_("Token budget")}
+ARMS: Final = {"a": N_("A, the baseline"), "b": N_("B"), "base": N_("All other decisions as in")}
+PLACES: Final = {"arrivals": N_("Arrivals"), "prompt": N_("Prompts (tokens)"), "output": N_("Outputs (tokens)")}
 BEGUN: Final = "exp.begun"
 UPLOADED: Final = "exp.uploaded"
 UPLOAD_PROBLEM: Final = "exp.uploaded.problem"
@@ -64,37 +77,77 @@ def fill(config: RunnerConfig, max_model_len: int | None) -> None:
         for one, fields in kinds.items():
             values |= {f"{place}.{one}.{field}": value for field, value in fields.items()}
     for name, value in values.items():
-        st.session_state.setdefault(FIELD + name, value)
+        st.session_state.setdefault(FIELD + name, shown(value) if _is_number(name) else value)
 
 
 def field(name: str) -> Any:
-    """What is filled in."""
-    return st.session_state[FIELD + name]
+    """What is filled in: of a box for numbers the number, None where it is empty or wrong."""
+    return value_of(FIELD + name, range_of(name)) if _is_number(name) else st.session_state[FIELD + name]
+
+
+def _is_number(name: str) -> bool:
+    return name.rpartition(".")[2] in RANGES
+
+
+def _kind(place: str) -> tuple[str, tuple[str, ...]]:
+    """The chosen distribution of arrivals or lengths, and its fields."""
+    chosen = field(place)
+    return chosen, tuple((ARRIVALS if place == "arrivals" else LENGTHS)[chosen])
 
 
 def _text_form(place: str) -> str:
-    kind = field(place)
-    kinds = ARRIVALS if place == "arrivals" else LENGTHS
-    return text_form(kind, {name: field(f"{place}.{kind}.{name}") for name in kinds[kind]})
+    kind, names = _kind(place)
+    return text_form(kind, {name: field(f"{place}.{kind}.{name}") for name in names})
 
 
 def _arm(name: str) -> ArmChoice:
     return ArmChoice(field(f"{name}.preset"), field(f"{name}.seqs"), field(f"{name}.budget"))
 
 
+def _asked() -> dict[str, tuple[str, ...]]:
+    """Boxes for numbers that count in the form as it is now -> what stands over them, the group's name first."""
+    found: dict[str, tuple[str, ...]] = {name: (label,) for name, label in NUMBERS.items()}
+    kind, source = field("kind"), field("source")
+    for arm in ("a", "b") if kind == "ab" else ("base",):
+        found |= {f"{arm}.{name}": (ARMS[arm], label) for name, label in ARM_NUMBERS.items()}
+    if kind == "chunk":
+        found["long_prompt_len"] = (N_("Long prompt (tokens)"),)
+    if source == "style":
+        found["style_rate"] = (N_("Requests a second"),)
+    elif source == "generate":
+        for place, label in PLACES.items():
+            chosen, names = _kind(place)
+            found |= {f"{place}.{chosen}.{name}": (label, FIELD_LABELS[name]) for name in names}
+    return found
+
+
+def wrong_fields() -> dict[str, Wrong]:
+    """Boxes that cannot be read, by their names; the others may be used."""
+    return {
+        name: each for name, labels in _asked().items() for each in wrong_in([(FIELD + name, labels, range_of(name))])
+    }
+
+
 def form(config: RunnerConfig) -> Form:
-    """The form as it is filled in. config: of the live engine, for what the form does not ask."""
+    """The form as it is filled in. config: of the live engine, for what the form does not ask.
+
+    Raises FieldsError naming every box that cannot be read, what is in it, and what would be right.
+    """
+    wrong = wrong_fields()
+    if wrong:
+        raise FieldsError(tuple(wrong.values()))
     same = {
         name: field(name)
         for name in (
             "kind", "name", "model", "num_blocks", "max_model_len", "repeats", "seed", "source", "style",
             "style_rate", "num_requests", "prompt_factor", "output_factor", "time_factor", "allocation_off",
-            "sizes", "long_prompt_len", "ttft_s", "tpot_s", "e2e_s", "tuning", "headline",
+            "sizes", "ttft_s", "tpot_s", "e2e_s", "tuning", "headline",
         )
     }  # fmt: skip
     is_live = field("model") == config.model
     return Form(
         **same,
+        long_prompt_len=field("long_prompt_len") or Form().long_prompt_len,
         a=_arm("a"),
         b=_arm("b"),
         base=_arm("base"),

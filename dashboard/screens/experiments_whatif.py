@@ -13,14 +13,17 @@ import streamlit as st
 from dashboard import engine
 from dashboard.elements import title
 from dashboard.experiments import workshop
-from dashboard.i18n import Translate, translator
+from dashboard.experiments.ranges import STYLE_RATE, Range, Wrong, shown
+from dashboard.experiments.told import refused
+from dashboard.experiments.words import ROUTING_WORDS
+from dashboard.i18n import N_, Translate, translator
+from dashboard.screens.experiments_boxes import mark, number_box, style_boxes, value_of, wrong_in
 from dashboard.screens.experiments_state import begun, draw_all_anew
 from dashboard.views import whatif as views
 from dashboard.views.markup import esc, plain
 from dashboard.visit import Visit, presenter_only
 from experiments.runs.folder import write_whole
 from experiments.runs.spec import SpecError
-from experiments.traces import STYLES
 from experiments.virtual.cost import FittedCost
 from experiments.virtual.fleet import ROUTINGS
 from experiments.virtual.hardware import GPUS, MODELS
@@ -33,6 +36,12 @@ FIELDS: Final[dict[str, Any]] = {
     "count": 10_000, "style": "azure-conv", "rate": None, "policies": ["vllm-v1"], "seqs": None, "machine": "H100-SXM",
     "model": "Llama-3.1-8B", "gpus": 1, "replicas": 1, "routing": "round_robin",
 }  # fmt: skip
+BOXES: Final = {
+    "rate": (N_("Requests a second"), STYLE_RATE), "gpus": (N_("GPUs"), Range(1, 64, whole=True)),
+    "replicas": (N_("Replicas"), Range(1, 256, whole=True)),
+    "seqs": (N_("Requests at once"), Range(1, 4096, whole=True, may_be_empty=True)),
+}  # fmt: skip
+"""Boxes for numbers -> their names and what they take."""
 CHOSEN: Final = "exp.g.w.chosen"
 
 
@@ -53,7 +62,7 @@ def _ask(language: str) -> None:
     draw_all_anew()
     t = translator(language)
     for name, value in FIELDS.items():
-        st.session_state.setdefault(key(name), value)
+        st.session_state.setdefault(key(name), shown(value) if name in BOXES else value)
     st.html(
         title(t("What if there were very many requests?"), t("every decision by the real scheduler, no token computed"))
     )
@@ -62,14 +71,7 @@ def _ask(language: str) -> None:
         t("Requests"), COUNTS, key=key("count"), format_func=lambda n: f"{n:,}",
         help=t("A million take some minutes; memory stays small, for no row is kept of a request."),
     )  # fmt: skip
-    style.selectbox(
-        t("Trace"), list(STYLES), key=key("style"),
-        help=t("Made from what was measured on the whole trace; it is not the trace, and says so in the results."),
-    )  # fmt: skip
-    rate.number_input(
-        t("Requests a second"), 0.01, 100_000.0, None, key=key("rate"), placeholder=t("as in the trace"),
-        help=t("All times are stretched alike; empty = the trace's own rate."),
-    )  # fmt: skip
+    style_boxes((style, rate), key("style"), key("rate"), t)
     policies.multiselect(
         t("Policies"), list(PRESETS), key=key("policies"), max_selections=4,
         help=t("Each is simulated with the same requests, one after the other."),
@@ -90,25 +92,34 @@ def _machine(t: Translate) -> None:
     model.selectbox(
         t("Model"), list(MODELS), key=key("model"), disabled=not is_gpu, help=t("Its published shape and size."),
     )  # fmt: skip
-    gpus.number_input(
-        t("GPUs"), 1, 64, None, key=key("gpus"), disabled=not is_gpu,
-        help=t("Of one replica together; what they say to each other costs nothing here."),
+    number_box(
+        gpus, t("GPUs"), key("gpus"), t("Of one replica together; what they say to each other costs nothing here.")
+    )
+    number_box(replicas, t("Replicas"), key("replicas"), t("Equal machines, each with its own scheduler."))
+    routing.selectbox(
+        t("Routing"), list(ROUTINGS), key=key("routing"), format_func=lambda name: t(ROUTING_WORDS[name]),
+        help=t("Which replica gets a request."),
     )  # fmt: skip
-    replicas.number_input(
-        t("Replicas"), 1, 256, None, key=key("replicas"), help=t("Equal machines, each with its own scheduler."),
+    number_box(
+        seqs, t("Requests at once"), key("seqs"),
+        t("max_num_seqs of every policy; empty = 256 on a GPU, else as the preset has it."), placeholder=t("as it is"),
     )  # fmt: skip
-    routing.selectbox(t("Routing"), list(ROUTINGS), key=key("routing"), help=t("Which replica gets a request."))
-    seqs.number_input(
-        t("Requests at once"), 1, 4096, None, key=key("seqs"), placeholder=t("as it is"),
-        help=t("max_num_seqs of every policy; empty = 256 on a GPU, else as the preset has it."),
-    )  # fmt: skip
+    wrong = _wrong()
     go.button(
         t("Simulate"), key="exp.whatif", on_click=_begin, type="primary", width="stretch",
-        disabled=workshop.shared().job is not None or not st.session_state[key("policies")],
+        disabled=workshop.shared().job is not None or bool(wrong) or not st.session_state[key("policies")],
         help=t("Runs in a process of its own, and can be cancelled."),
     )  # fmt: skip
-    told = st.session_state.get("exp.w.told")
-    st.html(f'<p class="bs-quiet">{esc(told)}</p>' if told else "<span></span>")
+    mark(key(name) for name in wrong)
+    told = "; ".join(each.words(t) for each in wrong.values()) or st.session_state.get("exp.w.told")
+    st.html(f'<p class="{"bs-plan bs-unclear" if wrong else "bs-quiet"}">{esc(told)}</p>' if told else "<span></span>")
+
+
+def _wrong() -> dict[str, Wrong]:
+    """Boxes that cannot be read, by their names."""
+    return {
+        name: each for name, (label, allowed) in BOXES.items() for each in wrong_in([(key(name), (label,), allowed)])
+    }
 
 
 @st.fragment
@@ -130,14 +141,18 @@ def answers(language: str) -> None:
     except (OSError, msgspec.MsgspecError) as error:
         st.error(t("The results cannot be read: {reason}", reason=plain(str(error))))
         return
-    st.html(views.report_html(report, t))
+    st.html(views.report_html(report, t, language))
 
 
 @presenter_only
 def _begin() -> None:
     """Every value is checked by the command itself; its log says what was wrong."""
-    t, shop, running = translator(st.session_state.get("language", "en")), workshop.shared(), engine.shared()
-    asked = {name: st.session_state[key(name)] for name in FIELDS}
+    language = st.session_state.get("language", "en")
+    t, shop, running = translator(language), workshop.shared(), engine.shared()
+    if _wrong():
+        return
+    boxes = {name: value_of(key(name), allowed) for name, (_, allowed) in BOXES.items()}
+    asked = {name: st.session_state[key(name)] for name in FIELDS} | boxes
     prices = shop.speed.cost(running.client) if asked["machine"] == LIVE else None
     if asked["machine"] == LIVE and prices is None:
         st.session_state["exp.w.told"] = t("The live engine has computed too little to know its speed; try again soon.")
@@ -152,7 +167,7 @@ def _begin() -> None:
     except workshop.BusyError:
         st.session_state["exp.w.told"] = t("Another experiment runs; two at once would measure each other.")
     except SpecError as error:
-        st.session_state["exp.w.told"] = str(error)
+        st.session_state["exp.w.told"] = refused(error, language)
 
 
 def arguments(path: Path, asked: dict[str, Any], prices: FittedCost | None, pool: Sequence[str]) -> list[str]:

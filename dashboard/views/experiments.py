@@ -7,6 +7,7 @@ from typing import Final
 
 from dashboard.charts.outcomes import COUNTS, GROUPS, PARTS
 from dashboard.experiments.plan import Plan
+from dashboard.experiments.told import fact
 from dashboard.experiments.words import (
     FACTORS,
     KINDS,
@@ -30,6 +31,7 @@ from experiments.analysis.ledger import Line
 from experiments.analysis.metrics import METRICS
 from experiments.analysis.microscope import Microscope
 from experiments.analysis.rosetta import STATS, Rosetta
+from experiments.cards.said import unit
 from experiments.runs.progress import Progress
 
 TOOLS: Final = {"vllm": "vLLM", "guidellm": "GuideLLM", "aiperf": "AIPerf", "vidur": "Vidur"}
@@ -96,15 +98,15 @@ def verdict(word: str, text: str) -> str:
     return f'<span class="{CLASSES[word]}">{esc(text)}</span>'
 
 
-def all_metrics(comparison: Comparison, t: Translate) -> str:
+def all_metrics(comparison: Comparison, t: Translate, language: str) -> str:
     """Every metric of both arms."""
     body = []
     for name, each in comparison.differences.items():
         metric = METRICS[name]
         body.append(
             [
-                f'<span title="{esc(metric.formula)}">{esc(metric_name(name, t))}</span>'
-                f" <small>{esc(unit_of(metric, t))}</small>",
+                f'<span title="{esc(fact(metric.formula, language))}">{esc(metric_name(name, t))}</span>'
+                f" <small>{esc(unit_of(metric, language))}</small>",
                 esc(figure(each.a, metric.unit)), esc(figure(each.b, metric.unit)),
                 verdict(each.verdict, change_words(each, t)),
                 f"{each.count_a:,} / {each.count_b:,}",
@@ -165,7 +167,7 @@ def harm(found: Factorial, t: Translate) -> str:
     return f'<ul class="bs-list">{"".join(items)}</ul>'
 
 
-def ledger_table(lines: Sequence[Line], before: str, after: str, t: Translate) -> str:
+def ledger_table(lines: Sequence[Line], before: str, after: str, t: Translate, language: str) -> str:
     """The ledger in numbers."""
     body = []
     for line in lines:
@@ -176,15 +178,15 @@ def ledger_table(lines: Sequence[Line], before: str, after: str, t: Translate) -
         group = f"{t(GROUPS[line.group])} · " if line.group else ""
         name = t(PARTS[line.name]) if line.name in PARTS else t(COUNTS[line.name])
         numbers = [f"{value:,.0f}" if value >= 100 else f"{value:,.2f}" for value in (line.before, line.after)]
-        body.append([esc(group + name), esc(line.unit), *numbers, f"{sign} {esc(change)}"])
+        body.append([esc(group + name), esc(unit(line.unit).told(language)), *numbers, f"{sign} {esc(change)}"])
     return table([esc(each) for each in (t("where it went"), t("unit"), before, after, t("change"))], body, "")
 
 
-def knee_words(scope: Microscope, t: Translate) -> str:
+def knee_words(scope: Microscope, t: Translate, language: str) -> str:
     """Where the knee is, or why there is none."""
     knee = scope.knee
     if knee.chunk_tokens is None:
-        return esc(t("No knee: {why}.", why=knee.why_none))
+        return esc(t("No knee: {why}.", why=fact(knee.why_none, language)))
     share = t("{n} of the resamples agree", n=f"{knee.agreement:.0%}") if knee.agreement is not None else ""
     return esc(t("Knee at {n} tokens: larger chunks help long prompts less than they hurt the others.",
                  n=f"{knee.chunk_tokens:,}")) + (f" ({esc(share)})" if share else "")  # fmt: skip
@@ -235,7 +237,7 @@ def gaming_words(found: Mapping[str, Sequence[Gaming]], t: Translate) -> str:
     return f'<ul class="bs-list bs-amber">{"".join(items)}</ul>' if items else ""
 
 
-def rosetta_table(found: Rosetta, t: Translate) -> str:
+def rosetta_table(found: Rosetta, t: Translate, language: str) -> str:
     """The same run under every tool's definition; what differs is marked."""
     body = []
     for quantity, own in found.ours.items():
@@ -245,7 +247,8 @@ def rosetta_table(found: Rosetta, t: Translate) -> str:
             what = cell.definition
             tool = TOOLS[what.tool] + (f" ({t(VARIANTS.get(what.variant, what.variant))})" if what.variant else "")
             mark = verdict("unclear", t("≠ differs")) if cell.differs else verdict("better", t("= same"))
-            told = f"<small>{esc(what.formula)}<br><i>{esc(what.difference)}</i></small>"
+            formula, differs = fact(what.formula, language), fact(what.difference, language)
+            told = f"<small>{esc(formula)}<br><i>{esc(differs)}</i></small>"
             body.append(["", esc(tool), *_stats(cell.values), mark, told])
     head = (t("number"), t("by"), *STATS, t("against ours"), t("how it is computed there"))
     return f'<div class="bs-rosetta">{table([esc(each) for each in head], body, "")}</div>'

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dashboard.experiments.racing import Shown
+from dashboard.experiments.told import fact
 from dashboard.i18n import N_, Translate
 from dashboard.views.markup import esc, table
 from experiments.virtual.fit import HeldOutError
@@ -28,9 +29,13 @@ ASSUMED: Final = {
 }  # fmt: skip
 
 
-def stage(shown: Shown, t: Translate, *, held: bool) -> str:
+def stage(shown: Shown, t: Translate, language: str, *, held: bool) -> str:
     """One line on where the race is."""
-    words = t(STAGES[shown.stage], problem=shown.problem) if shown.stage == "failed" else t(STAGES[shown.stage])
+    words = (
+        t(STAGES[shown.stage], problem=fact(shown.problem, language))
+        if shown.stage == "failed"
+        else t(STAGES[shown.stage])
+    )
     if shown.race is not None:
         words += " " + t("Forked after iteration {step}; made in {time} s.",
                          step=f"{shown.race.control.from_step:,}", time=f"{shown.seconds:.1f}")  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dashboard.experiments.words import duration, figure
+from dashboard.experiments.told import fact
+from dashboard.experiments.words import ROUTING_WORDS, duration, figure
 from dashboard.i18n import Translate
 from dashboard.views.markup import esc, table
 
@@ -53,14 +54,15 @@ class Report(msgspec.Struct, frozen=True):
     command: str
 
 
-def report_html(report: Report, t: Translate) -> str:
+def report_html(report: Report, t: Translate, language: str) -> str:
     """What it rests on, each policy's figures, and what making it took."""
+    routing = t(ROUTING_WORDS[report.routing]) if report.routing in ROUTING_WORDS else report.routing
     fleet = t(
         "Replicas: {n}, routing {routing}, each with {blocks} KV blocks of {size} tokens. Simulated, not measured.",
-        n=f"{report.replicas:,}", routing=report.routing, blocks=f"{report.pool.get('num_blocks', 0):,}",
+        n=f"{report.replicas:,}", routing=routing, blocks=f"{report.pool.get('num_blocks', 0):,}",
         size=report.pool.get("block_size") or 0,
     )  # fmt: skip
-    rests = "".join(f"<br><small>{esc(text, 800)}</small>" for text in report.step_times)
+    rests = "".join(f"<br><small>{esc(fact(text, language), 800)}</small>" for text in report.step_times)
     took = t(
         "Made in {wall}, {cpu} of processor time, largest process {mib} MiB; quantiles within 0.5 %.",
         wall=duration(report.wall_s, t), cpu=duration(report.cpu_s, t), mib=f"{report.largest_process_mib:,.0f}",

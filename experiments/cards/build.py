@@ -16,7 +16,7 @@ from experiments.cards.figures import compared
 from experiments.cards.limits import not_supported
 from experiments.cards.lints import lints
 from experiments.cards.procedure import metrics_section, outcome_section, procedure_section
-from experiments.cards.said import Said, number, percent, say
+from experiments.cards.said import Said, number, percent, say, unit
 from experiments.cards.workload import workload_section
 from experiments.i18n import N_
 from experiments.record import Run
@@ -136,7 +136,7 @@ def headline(case: Case) -> Said:
         baseline=case.baseline.label,
         old=number(figure.levels[0].value or 0.0),
         new=number(figure.levels[-1].value or 0.0),
-        unit=figure.unit,
+        unit=unit(figure.unit),
         how=say(N_("measured")) if case.runs[0].conditions.kind == "measured" else say(N_("simulated")),
         n=min(len(arm.runs) for arm in case.arms),
         requests=len(case.runs[0].requests),

@@ -9,7 +9,7 @@ from experiments.cards.arms import Arm, agreed, all_runs, run_name
 from experiments.cards.card import Row, Section
 from experiments.cards.facts import Facts
 from experiments.cards.knobs import by_decision, differing, differing_from_default
-from experiments.cards.said import Said, number, plain, say
+from experiments.cards.said import Said, free, number, plain, say
 from experiments.i18n import N_
 from experiments.record import Conditions, Run
 
@@ -81,7 +81,7 @@ def machine_section(arms: tuple[Arm, ...]) -> Section:
         _machine(runs),
     ]
     if simulated:
-        rows.append(row("cost_model", say(N_("Cost model")), lambda c: c.cost_model))
+        rows.append(row("cost_model", say(N_("Cost model")), lambda c: c.cost_model, free))
     else:
         rows.insert(2, row("weights", say(N_("Weights (SHA-256)")), lambda c: c.model_sha256))
     return Section("machine", say(N_("Model and machine")), tuple(rows))

@@ -15,6 +15,7 @@ from experiments.cards.card import Table
 from experiments.cards.knobs import differing_from_default
 from experiments.cards.plain import VERDICTS
 from experiments.cards.said import Said, number, percent, plain, say
+from experiments.cards.said import unit as unit_words
 from experiments.i18n import N_
 
 NAMES: Final = {factor.key: Said(factor.name) for factor in FACTORS}
@@ -54,7 +55,7 @@ def named(members: Sequence[str]) -> Said:
 
 
 def _amount(part: Part, unit: str) -> Said:
-    return plain(f"{part.value:+.4g} {unit}")
+    return say("{value} {unit}", value=f"{part.value:+.4g}", unit=unit_words(unit))
 
 
 def _interval(part: Part) -> Said:
@@ -122,7 +123,7 @@ def ledger_table(lines: Sequence[Line]) -> Table:
         (
             Said(LINES[line.group, line.name]),
             say(N_("waste")) if line.waste else plain(""),
-            plain(line.unit),
+            unit_words(line.unit),
             plain(number(line.before)),
             plain(number(line.after)),
             plain(percent(line.after / line.before - 1) if line.before else ""),

@@ -11,7 +11,7 @@ from experiments.cards.card import Figure
 from experiments.cards.facts import Facts, Findings
 from experiments.cards.lints_results import MIN_FOR_P99
 from experiments.cards.procedure import slo_words
-from experiments.cards.said import Said, say
+from experiments.cards.said import Said, free, say
 from experiments.cards.workload import offered_rate
 from experiments.i18n import N_
 from experiments.record import Conditions, RequestRow, Run
@@ -47,7 +47,7 @@ def _machine(conditions: Conditions) -> Iterator[Said]:
         yield say(N_("Other machines and devices than the one named here ({device})."), device=conditions.device)
     else:
         yield say(
-            N_("A real machine: the step times are those of the cost model {model}."), model=conditions.cost_model
+            N_("A real machine: the step times are those of the cost model {model}."), model=free(conditions.cost_model)
         )
     yield say(N_("Other implementations of policies of the same name: this is the scheduler of this program."))
 

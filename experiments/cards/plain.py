@@ -11,10 +11,58 @@ from typing import Final
 
 from experiments.cards.card import Card, Figure, Level
 from experiments.cards.escape import visible
-from experiments.cards.said import Said, number, percent
+from experiments.cards.figures import SAMPLES
+from experiments.cards.said import Said, number, percent, unit
 from experiments.i18n import N_, catalogue
 
 VERDICTS: Final = {"better": N_("better"), "worse": N_("worse"), "unclear": N_("no clear difference"), "": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """What stands over the parts of a card and its columns, in one language, the same on the page and in Markdown."""
+
+    withheld: str
+    weaker: str
+    not_supported: str
+    again: str
+    figures: str
+    note: str
+    figure_columns: tuple[str, str]
+    change: str
+    samples: str
+    condition: str
+    value: str
+    missing: str
+
+
+def headings(language: str = "en") -> Headings:
+    """In "en" or "ko"."""
+    words = catalogue(language)
+
+    def t(message: str) -> str:
+        return words.get(message, message)
+
+    return Headings(
+        withheld=t(N_("No headline number. It needs:")),
+        weaker=t(N_("What makes it weaker")),
+        not_supported=t(N_("What this does not support")),
+        again=t(N_("Run it again")),
+        figures=t(N_("Figures")),
+        note=t(
+            N_(
+                "Mean of the repeats (least – largest). Samples a run: of the run that has fewest, an arm each. Each "
+                "metric is judged alone: of 20 without any difference about one is called better or worse by chance. "
+                "Formulas:"
+            )
+        ),
+        figure_columns=(t(N_("metric")), t(N_("unit"))),
+        change=t(N_("change (95 % interval)")),
+        samples=t(SAMPLES),
+        condition=t(N_("condition")),
+        value=t(N_("value")),
+        missing=t(N_("missing")),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +115,7 @@ class PlainCard:
     conditions: tuple[PlainCondition, ...]
     not_supported: tuple[str, ...]
     commands: tuple[str, ...]
+    headings: Headings
 
 
 def plain_card(card: Card, language: str = "en") -> PlainCard:
@@ -100,6 +149,7 @@ def plain_card(card: Card, language: str = "en") -> PlainCard:
         conditions=tuple(conditions),
         not_supported=each(card.not_supported),
         commands=tuple(visible(command) for command in card.commands),
+        headings=headings(language),
     )
 
 
@@ -108,7 +158,7 @@ def _figure(figure: Figure, language: str) -> PlainFigure:
     verdict = VERDICTS.get(figure.verdict, figure.verdict)
     return PlainFigure(
         name=visible(figure.name),
-        unit=visible(figure.unit),
+        unit=visible(unit(figure.unit).told(language)),
         levels=tuple(_level(level) for level in figure.levels),
         change=_change(figure),
         verdict=visible(words.get(verdict, verdict)),

@@ -10,7 +10,7 @@ from experiments.cards.arms import Arm, agreed, all_runs, run_name
 from experiments.cards.card import Figure, Row, Section
 from experiments.cards.conditions import SIMULATED
 from experiments.cards.facts import Findings
-from experiments.cards.said import Said, number, percent, plain, say
+from experiments.cards.said import Said, free, number, percent, plain, say, unit
 from experiments.i18n import N_
 from experiments.record import Run
 
@@ -25,7 +25,7 @@ def procedure_section(arms: tuple[Arm, ...], found: Findings) -> Section:
         "procedure",
         say(N_("How the runs were made")),
         (
-            agreed("warm_up", say(N_("Before the clock")), runs, lambda run: run.conditions.warm_up, Said),
+            agreed("warm_up", say(N_("Before the clock")), runs, lambda run: run.conditions.warm_up, free),
             _order(arms),
             _repeats(arms, found.facts.planned),
             _spread(arms, found),
@@ -67,12 +67,13 @@ def _spread(arms: tuple[Arm, ...], found: Findings) -> Row:
     figure = next((figure for figure in found.figures if figure.name == found.facts.headline), None)
     if figure is None or any(level.low is None or level.high is None for level in figure.levels):
         return Row("spread", label, None, say(N_("{metric} has no value"), metric=found.facts.headline))
-    spans = ", ".join(
-        f"{level.label} {number(level.low)} – {number(level.high)} {figure.unit}"
+    spans = tuple(
+        say("{label} {span} {unit}", label=level.label, span=f"{number(level.low)} – {number(level.high)}",
+            unit=unit(figure.unit))
         for level in figure.levels
         if level.low is not None and level.high is not None
-    )
-    return Row("spread", label, plain(spans))
+    )  # fmt: skip
+    return Row("spread", label, say("{spans}", spans=spans))
 
 
 def _seeds(arms: tuple[Arm, ...]) -> Row:
@@ -114,7 +115,7 @@ def metrics_section(arms: tuple[Arm, ...], found: Findings) -> Section:
         say(N_("Where a token counts as delivered")),
         all_runs(arms),
         lambda run: run.conditions.measured_where,
-        Said,
+        free,
     )
     figures = found.figures
     rows = (where, _formulas(figures), _counts(figures), _intervals(found.intervals), _slo(found.slo))

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from experiments.cards.escape import visible
-from experiments.i18n import catalogue
+from experiments.i18n import N_, catalogue
+from experiments.i18n.told import INSIDE, parts_of
+
+UNITS: Final = {
+    "s": N_("s"), "tokens/s": N_("tokens/s"), "requests/s": N_("requests/s"), "tokens": N_("tokens"),
+    "preemptions": N_("preemptions"), "share": N_("share"), "token-slot-seconds": N_("token-slot-seconds"),
+    "blocks": N_("blocks"), "evictions": N_("evictions"),
+}  # fmt: skip
+"""Units of metrics and of the waste ledger, in words."""
 
 PLACE: Final = re.compile(r"\{(\w+)\}")
 
@@ -41,6 +49,20 @@ def say(message: str, /, **values: Value) -> Said:
 def plain(text: str) -> Said:
     """Text that is the same in every language: a name, a hash, a number with its unit."""
     return Said("{text}", {"text": text})
+
+
+def free(text: str) -> Said:
+    """A sentence that was kept as English text, such as the warm-up in a run's record; unknown text as it is."""
+    found = parts_of(text)
+    if found is None:
+        return Said(text) if text in catalogue("ko") else plain(text)
+    template, values = found
+    return Said(template, {name: free(value) if name in INSIDE else value for name, value in values.items()})
+
+
+def unit(name: str) -> Said:
+    """A unit in words; one that is not known as it is."""
+    return Said(UNITS[name]) if name in UNITS else plain(name)
 
 
 def number(value: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.cards.arms import Arm, agreed, all_runs
 from experiments.cards.card import Section
-from experiments.cards.said import Said, plain, say
+from experiments.cards.said import Said, free, plain, say
 from experiments.i18n import N_
 from experiments.record import RequestRow, Run
 from experiments.trace import TraceOrigin
@@ -46,10 +46,13 @@ def _origin(run: Run) -> TraceOrigin | None:
 
 
 def _origin_words(origin: TraceOrigin) -> Said:
-    parts = [plain(f"{origin.source}: {origin.description}" if origin.description else origin.source)]
+    source = plain(origin.source)
+    if origin.description:
+        source = say("{source}: {description}", source=origin.source, description=free(origin.description))
+    parts = [source]
     if origin.file_sha256:
         parts.append(say(N_("file SHA-256 {hash}"), hash=origin.file_sha256))
-    parts += [plain(f"{name} = {value}") for name, value in origin.parameters]
+    parts += [say("{name} = {value}", name=name, value=free(value)) for name, value in origin.parameters]
     return say("{parts}", parts=tuple(parts))
 
 

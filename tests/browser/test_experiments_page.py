@@ -31,7 +31,7 @@ def test_an_a_b_is_begun_watched_and_read_and_the_engine_is_held_meanwhile(brows
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
     page.goto(f"{server.url}/?view=experiments", wait_until="commit")
-    for label, value in (("Requests", "6"), ("rate", "50"), ("Repeats", "2"), ("high", "40")):
+    for label, value in (("Requests", "6"), ("rate (1/s)", "50"), ("Repeats", "2"), ("high", "40")):
         field = page.get_by_label(label, exact=True).first
         field.fill(value)
         field.press("Enter")

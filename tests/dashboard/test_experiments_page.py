@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
+from html import unescape
 
 import pytest
 
@@ -19,6 +21,10 @@ from dashboard.experiments.findings import make
 from dashboard.i18n import translator
 from dashboard.screens.experiments_card import zipped
 from dashboard.screens.experiments_state import UPLOAD_PROBLEM, UPLOADED
+from dashboard.views.markup import esc
+from experiments.analysis.metrics import METRICS
+from experiments.analysis.rosetta import DEFINITIONS
+from experiments.cards.markdown import to_markdown
 from experiments.exports import FORMATS
 from scheduler import PRESETS
 from tests.dashboard.experiment_folders import TINY, experiment
@@ -97,6 +103,60 @@ def test_the_form_says_what_will_be_done_and_waits_for_run(running, shop):
     assert not any(shop.folder.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("repeats", "0", "Repeats is “0”; a whole number from 1 to 50 is needed"),
+        ("repeats", "many", "Repeats is “many”; a whole number from 1 to 50 is needed"),
+        ("seed", "", "Seed is empty; a whole number from 0 to 2147483648 is needed"),
+        ("num_requests", "1.5", "Requests is “1.5”; a whole number from 1 to 20000 is needed"),
+        ("a.seqs", "5000", "A, the baseline: Requests at once is “5000”; a whole number from 1 to 1024, or nothing is"),
+        ("arrivals.gamma.rate", "0", "Arrivals: rate (1/s) is “0”; a number from 0.01 to 100000 is needed"),
+        ("prompt.lognormal.high", "1e9", "Prompts (tokens): high is “1e9”; a whole number from 1 to 10000000 is"),
+        ("ttft_s", "-1", "TTFT at most is “-1”; a number from 0.001 to 3600, or nothing is needed"),
+    ],
+)
+def test_a_wrong_number_is_told_with_its_box_and_holds_run_back(running, field, text, words):
+    at = page(view="experiments")
+    at.text_input(key=f"exp.f.{field}").set_value(text).run()
+    assert words in at.warning[0].value.replace("\\", "")
+    assert at.button(key="exp.run").disabled
+    assert f".st-key-exp-f-{field.replace('.', '-')}" in html(at), "the box is marked"
+    at.text_input(key="exp.f.repeats").set_value("4").run()
+    at.text_input(key=f"exp.f.{field}").set_value({"a.seqs": ""}.get(field, "5")).run()
+    assert not at.warning
+    assert not at.button(key="exp.run").disabled
+
+
+def test_a_wrong_number_in_a_box_that_does_not_count_holds_nothing_back(running):
+    at = page(view="experiments")
+    at.text_input(key="exp.f.arrivals.gamma.rate").set_value("x").run()
+    at.selectbox(key="exp.f.arrivals").set_value("steady").run()
+    assert not at.button(key="exp.run").disabled
+
+
+def test_what_two_boxes_forbid_together_is_told_in_korean(running):
+    at = page(view="experiments", lang="ko")
+    at.text_input(key="exp.f.output.uniform.high").set_value("3").run()
+    told = at.warning[0].value.replace("\\", "")
+    assert "high 3: 8 이상 10000000 이하의 정수 필요" in told
+    assert "expected" not in told
+    assert at.button(key="exp.run").disabled
+
+
+def test_wrong_numbers_of_a_race_and_of_a_simulation_hold_their_buttons_back(running):
+    at = page(view="experiments")
+    at.button_group(key="exp.section").set_value("race").run()
+    at.text_input(key="exp.g.race.seqs").set_value("0").run()
+    assert "Requests at once is “0”" in html(at)
+    assert at.button(key="exp.race").disabled
+    assert at.button(key="exp.race.real").disabled
+    at.button_group(key="exp.section").set_value("whatif").run()
+    at.text_input(key="exp.g.w.gpus").set_value("two").run()
+    assert "GPUs is “two”; a whole number from 1 to 64 is needed" in html(at)
+    assert at.button(key="exp.whatif").disabled
+
+
 @pytest.mark.parametrize("kind", ["ab", "factorial", "chunk"])
 @pytest.mark.parametrize("source", ["style", "file"])
 def test_every_form_draws_in_korean(running, kind, source):
@@ -108,10 +168,10 @@ def test_every_form_draws_in_korean(running, kind, source):
 
 def test_fields_outlive_a_look_at_the_results(running):
     at = page(view="experiments")
-    at.number_input(key="exp.f.repeats").set_value(6).run()
+    at.text_input(key="exp.f.repeats").set_value("6").run()
     at.button_group(key="exp.section").set_value("results").run()
     at.button_group(key="exp.section").set_value("start").run()
-    assert at.number_input(key="exp.f.repeats").value == 6
+    assert at.text_input(key="exp.f.repeats").value == "6"
 
 
 def test_a_wrong_file_changes_nothing_and_names_line_and_field(running):
@@ -126,7 +186,7 @@ def test_a_wrong_file_changes_nothing_and_names_line_and_field(running):
         "bad.csv", b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,9,x\n", "text/csv"
     ).run()
     assert at.session_state[UPLOADED] is kept
-    assert "line 2: num_decode_tokens" in at.session_state[UPLOAD_PROBLEM]
+    assert "line 2: num_decode_tokens" in str(at.session_state[UPLOAD_PROBLEM])
 
 
 def test_the_overview_has_every_metric_its_verdict_and_what_got_worse(running, shop, folders, found):
@@ -173,7 +233,7 @@ def test_the_microscope_has_a_point_a_size_with_its_interval(running, shop, fold
 
 
 def test_parts_of_a_ledger_bar_add_up_to_its_total(found):
-    data = {name: decode(table) for name, table in tables.ledger_data(found["ab"].ledger, "a", "b", T).items()}
+    data = {name: decode(table) for name, table in tables.ledger_data(found["ab"].ledger, "a", "b", T, "en").items()}
     for row in range(6):
         parts = [k for k, r in enumerate(data["bars"]["r"]) if r == row]
         assert sum(data["bars"]["p"][k] for k in parts) == pytest.approx(1, abs=1e-5)
@@ -204,7 +264,7 @@ def test_the_other_parts_draw_in_both_languages(running, shop, folders, part):
 def test_the_card_is_drawn_in_the_language_of_the_page_and_escaped(running, shop, folders):
     at = results(shop, folders["ab"], "card", "ko")
     text = html(at)
-    assert "이 결과가 뒷받침하지 않는 것" in text
+    assert "이 결과로 주장할 수 없는 것" in text
     assert "tiny &lt;b&gt;bold&lt;/b&gt;" in text
 
 
@@ -292,3 +352,44 @@ def test_a_race_without_lines_is_a_sentence_and_no_chart(running):
     at.button_group(key="exp.section").set_value("race").run()
     assert not at.get("vega_lite_chart")
     assert "No lines yet" in html(at)
+
+
+def test_the_card_on_the_page_and_its_markdown_say_the_same_headings_and_figures(running, shop, folders, found):
+    for lang in ("en", "ko"):
+        (shop.folder / folders["ab"].name).unlink(missing_ok=True)
+        text = unescape(html(results(shop, folders["ab"], "card", lang)))
+        heads = re.findall(r"^## (.+)$", to_markdown(found["ab"].card, lang), re.MULTILINE)
+        assert heads
+        assert sorted(re.findall(r"<h4>(.+?)</h4>", text)) == sorted(heads)
+        for figure in found["ab"].plain_cards[lang].figures:
+            assert f">{figure.name}</span>" in text
+            assert f"<td>{figure.samples}</td>" in text
+
+
+SENTENCE = re.compile(r"\b(is|are|the|expected|was|of|from|each|not|requests|tokens|steps|interval)\b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        *(("ab", part) for part in ("overview", "waste", "plane", "rosetta", "card")), ("chunk", "microscope"),
+        ("chunk", "card"), ("factorial", "whose"), ("factorial", "card"),
+    ],
+)  # fmt: skip
+def test_no_sentence_of_the_results_is_left_in_english_on_a_korean_page(running, shop, folders, kind, part):
+    """Formulas of other tools, commands and names stay; what a person wrote into the form too."""
+    text = html(results(shop, folders[kind], part, "ko"))
+    text = re.sub(
+        r"<style.*?</style>|<pre>.*?</pre>|<code.*?</code>|<span title=.*?>|prices of a test|presets as they are",
+        "",
+        text,
+        flags=re.DOTALL,
+    )
+    for metric in METRICS.values():  # where a definition is written, not what it says
+        text = text.replace(esc(metric.source), "")
+    pieces = [unescape(piece).strip() for piece in re.split(r"<[^>]+>", text)]
+    english = [piece for piece in pieces if SENTENCE.search(re.sub(r"\([^)]*\)", "", piece)) and piece not in KEPT]
+    assert not english
+
+
+KEPT = {definition.formula for definition in DEFINITIONS}
