@@ -72,8 +72,8 @@ FIELD_LABELS: Final = {
 KIND_WORDS: Final = {
     "gamma": N_("gamma"), "poisson": N_("poisson"), "steady": N_("steady"), "burst": N_("burst"),
     "onoff": N_("on, off"),
-    "lognormal": N_("lognormal"), "uniform": N_("uniform between"), "fixed": N_("fixed"),
-    "bimodal": N_("two lengths"), "capped-exponential": N_("capped exponential"),
+    "lognormal": N_("lognormal"), "uniform": N_("uniform"), "fixed": N_("fixed"),
+    "bimodal": N_("two lengths"), "capped-exponential": N_("exponential"),
 }  # fmt: skip
 """What a distribution is called on the page; the key is its name in SPEC.toml."""
 

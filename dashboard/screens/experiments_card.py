@@ -14,7 +14,7 @@ from dashboard.elements import title
 from dashboard.experiments.entry import Entry
 from dashboard.i18n import LANGUAGES, N_, Translate, translator
 from dashboard.views.card import card_html
-from dashboard.views.markup import esc
+from dashboard.views.markup import esc, scroll
 from experiments.cards.card import Card
 from experiments.cards.encode import to_json
 from experiments.cards.markdown import to_markdown
@@ -49,8 +49,7 @@ def claim(card: Card, told: PlainCard, entry: Entry, language: str) -> None:
         "JSON", lambda: to_json(card), f"{entry.name}-card.json", "application/json", key="exp.card.json",
         on_click="ignore", width="stretch", icon=":material/download:", help=t("The card for programs."),
     )  # fmt: skip
-    with st.container(height=CARD_HEIGHT, border=True):
-        st.html(card_html(told))
+    st.html(scroll(card_html(told), CARD_HEIGHT))
 
 
 def _markdown(card: Card, language: str) -> bytes:
@@ -72,7 +71,7 @@ def downloads(entry: Entry, t: Translate) -> None:
     if spec.is_file():
         text = spec.read_text(encoding="utf-8")
         st.html(title(t("The spec"), t("python -m experiments run makes the same experiment without a page")))
-        st.code(text, language="toml", height=330)
+        st.code(text, language=None, wrap_lines=True)  # colours of a language are too pale for AA in the light theme
     st.html(f'<p class="bs-quiet">{esc(t("Folder: {name}", name=entry.name))}</p>')
 
 
