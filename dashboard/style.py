@@ -38,7 +38,8 @@ def _frame() -> str:
 def _strip(c: Theme) -> str:
     return f"""
 [data-testid^="stBaseButton-primary"]:not(:disabled) p {{ color: {c.background}; }}
-[data-baseweb="tag"] :is(span, svg) {{ color: {c.background} !important; }}
+[data-testid="stMultiSelect"] span[title], [data-testid="stMultiSelect"] span[title] ~ * {{
+  color: {c.background} !important; }}
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}
