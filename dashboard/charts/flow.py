@@ -59,7 +59,7 @@ def queue(theme: Theme, t: Translate) -> dict[str, Any]:
         k0="0",
         k100="100",
         a="datum.i + 0.06",
-        b="datum.i + 0.94",
+        low="datum.i + 0.94",
         mid="datum.i + 0.5",
         hue=f"datum.m < 0 ? {json.dumps(theme.other)} : ({HUE})",
         w0="min(100, sqrt(datum.n) * 3)",
@@ -71,7 +71,7 @@ def queue(theme: Theme, t: Translate) -> dict[str, Any]:
         needs="datum.d < 0 ? '–' : datum.d + ' / ' + datum.f",
         by="datum.b || '–'",
     )
-    box = {"x": _at("k0"), "y": {**y, "field": "a"}, "y2": "b"}
+    box = {"x": _at("k0"), "y": {**y, "field": "a"}, "y2": "low"}
     bars = base.mark_rect(color=theme.empty, opacity=0.45).encode(**box, x2="w0")
     edge = base.mark_rect().encode(**box, x2="w1", fill=raw("hue"))
     text: dict[str, Any] = {"baseline": "middle"}

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.browser
 
 QUEUE, RUNNING, MAP, LANES = range(4)
 NAMES = re.compile(r"^\s*(request|block|요청|블록)\s*$")
+NOBODY = re.compile("free|빈 블록")
+"""What the map says of a block that is nobody's: a click there singles nothing out."""
 LIST = "[data-testid=stMain] [data-testid=stSelectbox] input"
 
 
@@ -32,7 +34,8 @@ def click_until_told(page, place: int) -> None:
     """Point at what a chart draws until its tooltip names a request or a block, and click there."""
     for x, y in page.evaluate(MARKS, place):
         page.mouse.move(x, y)
-        if page.locator("#vg-tooltip-element.visible td.key", has_text=NAMES).count():
+        told = page.locator("#vg-tooltip-element.visible")
+        if told.filter(has=page.locator("td.key", has_text=NAMES)).filter(has_not_text=NOBODY).count():
             page.mouse.down()
             page.mouse.up()
             return

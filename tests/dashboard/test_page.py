@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from dataclasses import replace
 
 import pytest
 
 from dashboard import changes, engine, live
+from dashboard.arrow import decode
 from dashboard.desk import Desk
 from dashboard.settings import SettingsError
 from model_runner.views import ClientState, PolicyReply
@@ -389,3 +392,30 @@ def test_the_page_goes_where_a_button_leads_and_a_late_choice_of_another_page_is
     assert at.query_params["view"] in ("request", ["request"])
     at.session_state["page"] = "live"
     assert at.run().session_state["view"] == "request"
+
+
+def calculations(spec, name=None, found=()):
+    """(name of the data set, expression, name of its result, names before that it does not refine) of each one."""
+    name = (spec.get("data") or {}).get("name", name)
+    for step in spec.get("transform", ()):
+        if "calculate" in step:
+            yield name, step["calculate"], step["as"], found
+            found = found if f"datum.{step['as']}" in step["calculate"] else (*found, step["as"])
+    for part in (*spec.get("layer", ()), *spec.get("vconcat", ())):
+        yield from calculations(part, name, found)
+
+
+@pytest.mark.parametrize("view", ["live", "request", "numbers"])
+def test_no_calculation_of_a_chart_hides_a_column_that_a_later_one_reads(client, view):
+    """A column may be refined by itself; one that is replaced by something else shows that instead."""
+    client.run(12)
+    at = page(view=view, request="r1")
+    seen = 0
+    for chart in at.get("vega_lite_chart"):
+        columns = {d.name: set(decode(d.data.data)) for d in chart.proto.datasets}
+        for name, expression, result, before in calculations(json.loads(chart.proto.spec)):
+            read = set(re.findall(r"datum\.(\w+)", expression))
+            replaced = {other for other in before if other in columns.get(name, ()) and other != result}
+            assert not read & replaced, (name, expression)
+            seen += 1
+    assert seen > 20 or view != "live"
