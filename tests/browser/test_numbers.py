@@ -48,7 +48,6 @@ def picture_of(page, chart) -> bytes:
     return saved(page, page.get_by_role("button", name=f"Download as PNG: {name}", exact=True).click)
 
 
-@pytest.mark.soak
 def test_two_policies_side_by_side_and_their_tables_as_files(open_page, server):
     live = open_page()
     live.get_by_role("button", name="Burst of").click()
