@@ -18,8 +18,6 @@ GROUPS: Final = {
     "preemption": N_("Preemption: who has to go"),
     "allocation": N_("Allocation: KV blocks"),
 }
-OFF: Final = {"long_prefill_token_threshold": 0, "kv_block_limit": None}
-"""The value that switches a limit off."""
 
 
 @dataclass(frozen=True, slots=True)
