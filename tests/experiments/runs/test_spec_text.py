@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from experiments.runs.spec import LABEL_PATTERN, ModelTable, PolicyTable, Spec, TraceTable, parse_spec, read_spec
 from experiments.runs.spec_text import spec_text
+from model_runner.config import KNOWN_MODELS
 from tests.experiments.runs.test_spec import SPECS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -33,7 +34,7 @@ def test_specs_that_come_along_read_back_equal(path):
         name=TEXT,
         repeats=st.integers(1, 1000),
         seed=st.integers(0, 2**63 - 1),
-        model=st.builds(ModelTable, model=TEXT, threads=st.integers(0, 64)),
+        model=st.builds(ModelTable, model=st.sampled_from(KNOWN_MODELS), threads=st.integers(0, 64)),
         a=POLICY,
         b=POLICY,
     )
