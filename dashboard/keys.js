@@ -55,6 +55,8 @@ function fill(dialog, data) {
 function start(root, kept) {
   const dialog = root.querySelector("dialog");
   const open = root.querySelector(".open");
+  // A page whose theme changes puts up another listener; this one may live on without its elements, and is deaf then.
+  const isGone = () => !dialog.isConnected;
   const toggle = () => (dialog.open ? dialog.close() : dialog.showModal());
   const send = (action) => {
     kept.count += 1;
@@ -62,7 +64,7 @@ function start(root, kept) {
     kept.component.setStateValue("pressed", { page: kept.page, presses: kept.presses });
   };
   const onKey = (event) => {
-    if (isTaken(event)) return;
+    if (isGone() || isTaken(event)) return;
     if (event.key === "?") {
       event.preventDefault();
       toggle();
@@ -70,13 +72,14 @@ function start(root, kept) {
     }
     if (performance.now() - kept.since < SETTLED_MS || dialog.open || document.querySelector("[role=dialog]")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const action = kept.component.data.actions[key] ?? kept.component.data.actions[event.code];
-    if (!action || event.shiftKey) return;
+    const actions = kept.component.data.actions;
+    const action = event.shiftKey ? actions[`Shift+${key}`] : (actions[key] ?? actions[event.code]);
+    if (!action) return;
     if (event.key === " ") event.preventDefault();
     send(action);
   };
   const onClick = (event) => {
-    const action = dialog.open ? "" : named(event.composedPath(), kept.component.data.names);
+    const action = isGone() || dialog.open ? "" : named(event.composedPath(), kept.component.data.names);
     if (action && performance.now() - kept.since >= SETTLED_MS) send(action);
   };
   open.addEventListener("click", toggle);
@@ -98,6 +101,11 @@ export default function (component) {
   open.title = component.data.title;
   open.hidden = component.data.hidden;
   fill(root.querySelector("dialog"), component.data);
+  if (kept.open !== open) {
+    kept.stop?.();
+    kept.stop = null;
+    kept.open = open;
+  }
   kept.stop ??= start(root, kept);
   return () => {
     kept.stop?.();

@@ -102,14 +102,18 @@ def keys(seen: Visit) -> None:
             "hidden": seen.projector,
             "rows": [[list(key.caps), t(key.words)] for key in KEYS],
             "names": {t("request"): "choose", t(BLOCK): "block"},
-            "actions": {
-                code: f"{key.action}.{code}" if key.action == "picture" else key.action
-                for key in KEYS
-                for code in key.codes
-            },
+            "actions": _codes(seen.projector),
         },
         on_pressed_change=_pressed,
     )
+
+
+def _codes(projector: bool) -> dict[str, str]:
+    """What each key of the browser does. On the desk the buttons for ten iterations hear Shift and an arrow."""
+    codes = {
+        code: f"{key.action}.{code}" if key.action == "picture" else key.action for key in KEYS for code in key.codes
+    }
+    return {**codes, "Shift+ArrowLeft": "back10", "Shift+ArrowRight": "on10"} if projector else codes
 
 
 def _state(name: str) -> Any:
@@ -171,6 +175,15 @@ def _back(_: Desk) -> None:
     go_by(engine.shared(), -1)
 
 
+def _back10(_: Desk) -> None:
+    go_by(engine.shared(), -10)
+
+
+def _on10(_: Desk) -> None:
+    if moment.looking() is not None:
+        go_by(engine.shared(), 10)
+
+
 def _live(_: Desk) -> None:
     moment.look_at(engine.shared().hub, None)
 
@@ -194,6 +207,8 @@ ACTIONS: Final[Mapping[str, Callable[[Desk], None]]] = {
     "step": one_step,
     "on": _on,
     "back": _back,
+    "on10": _on10,
+    "back10": _back10,
     "live": _live,
     "projector": _projector,
     "theme": _theme,

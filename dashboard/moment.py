@@ -22,7 +22,7 @@ __all__ = ["Looking", "Moment", "look_at", "looking", "shown_moment"]
 
 STEP, RUN, REQUEST = "step", "run", "request"
 """Key of the control that singles out a request."""
-_LOOKING, _PROBLEM, _ADDRESS = "past.looking", "past.problem", "past.address"
+_LOOKING, _PROBLEM, _ADDRESS, _SETTLED = "past.looking", "past.problem", "past.address", "past.settled"
 
 BAD_STEP: Final = N_("?{field}={value}: a whole number from 1 on is needed, as in ?{field}=120. Shown: live.")
 GONE: Final = N_(
@@ -156,6 +156,8 @@ def arrive(hub: Hub, client: RunnerClient, newest: Frame) -> None:
     st.session_state[_ADDRESS] = present
     _obey_step(hub, present.get(STEP, ""), present.get(RUN, ""))
     _obey_request(client, newest, present.get(REQUEST, ""))
+    if location.is_navigation():
+        st.session_state[_SETTLED] = _wanted()
 
 
 def _obey_step(hub: Hub, step: str, run: str) -> None:
@@ -186,11 +188,16 @@ def _wanted() -> dict[str, str]:
 
 
 def keep_address() -> None:
-    """Let the address say what is shown, so that a reload or a link shows it again."""
+    """Let the address say what is shown, so that a reload or a link shows it again.
+
+    Going back to a step that is not kept any more shows another one; written into the address, that would be a new
+    entry of the browser's history, and nobody could go further back.
+    """
     known: Mapping[str, str] | None = st.session_state.get(_ADDRESS)
     wanted = _wanted()
-    if known is None or wanted == known:
+    if known is None or wanted == known or wanted == st.session_state.get(_SETTLED):
         return
+    st.session_state.pop(_SETTLED, None)
     st.session_state[_ADDRESS] = wanted
     location.write(**{name: wanted.get(name, "") for name in (STEP, RUN, REQUEST)})
 

@@ -197,6 +197,21 @@ def test_what_is_not_kept_any_more_is_said_and_the_oldest_shown(client, monkeypa
     assert address(at)["step"] == "21"
 
 
+def test_going_back_to_a_step_that_is_gone_leaves_the_address_so_that_one_can_go_further_back(client, monkeypatch):
+    client.run(30)
+    everything = client.history()
+    monkeypatch.setattr(client, "history", lambda last=None: everything[-10:])
+    at = page(step="25")
+    monkeypatch.setattr(location, "is_navigation", lambda: True)
+    at.query_params["step"] = "4"
+    assert iteration(at.run()) == 21
+    assert address(at)["step"] == "4"
+    monkeypatch.setattr(location, "is_navigation", lambda: False)
+    at = press(at, "past.1")
+    assert iteration(at) == 22
+    assert address(at)["step"] == "22"
+
+
 def test_buttons_go_to_events_and_to_the_worst_gap(client):
     client.run(25)
     client.set_policy(replace(client.policy, max_num_seqs=2))
