@@ -153,7 +153,7 @@ def words(language: str, theme_name: str, parts: Places, *, has_controls: bool) 
 
 
 LEGEND: Final = N_("○ admitted · ▽ preempted · • finished · red edge = recompute")
-LEGEND_STATIC: Final = N_("○ admitted · • finished · grey outline = padding · faint line = idle slot")
+LEGEND_STATIC: Final = N_("○ admitted · ▽ preempted · • finished · grey outline = padding · faint line = idle slot")
 LEGEND_NEVER: Final = N_("○ admitted · • finished · faint line = waits for KV blocks")
 
 

@@ -225,6 +225,7 @@ class Supervisor:
             self._on_death(worker, cause, now)
 
     def _on_death(self, worker: WorkerProcess, reason: str, now: float) -> None:
+        _log.warning("the worker is given up: %s", reason)
         hopeless = not self.is_live and worker.returncode == EXIT_CANNOT_START
         self._luck.died(now)
         self._drop_worker(0.0)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import model_runner
 from dashboard.i18n import catalogue, language_of, translator
 from dashboard.words import DEFER_SENTENCE, DEFER_SHORT, ENGINE_MESSAGES, EVENT_SENTENCE, engine_words, event_words
 from experiments import i18n
 from scheduler import DEFER_REASONS, EVENT_KINDS, StepEvent
 from tests.dashboard.messages import DASHBOARD, EXPERIMENTS, messages
+
+STAGES = {"measure", "convert", "load", "tokenizer", "warmup"}
 
 KOREAN = {DASHBOARD: catalogue("ko"), EXPERIMENTS: i18n.catalogue("ko")}
 """Package -> its catalogue."""
@@ -104,3 +108,24 @@ def test_no_sentence_of_a_card_is_said_without_the_catalogue():
 )
 def test_english_says_one_thing_of_one_thing(n, words):
     assert translator("en")("{n} iterations back", n=n) == words
+
+
+def starting_messages() -> list[str]:
+    """What the runner tells while it starts: the third argument of each report of progress, parts of it as "x"."""
+    found = []
+    for path in sorted((Path(model_runner.__file__).parent).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and len(node.args) == 3 and isinstance(node.args[0], ast.Constant):
+                said = node.args[2]
+                parts = said.values if isinstance(said, ast.JoinedStr) else [said]
+                if node.args[0].value in STAGES and all(
+                    isinstance(p, ast.Constant | ast.FormattedValue) for p in parts
+                ):
+                    found.append("".join(p.value if isinstance(p, ast.Constant) else "x" for p in parts))
+    return found
+
+
+def test_every_message_of_a_start_is_told_in_korean():
+    told = starting_messages()
+    assert len(told) > 8
+    assert [m for m in told if engine_words(m, translator("ko")) == m] == []
