@@ -43,6 +43,9 @@ FROZEN: Final = frozenset({"computing", "stalled", "down", "restarting", "failed
 """Phases in which the picture is the past."""
 
 
+GONE: Final = frozenset({"down", "restarting", "failed", "stopped", "starting", "loading"})
+"""Phases in which no engine takes what the controls say."""
+
 TOLD: Final = frozenset({"computing", "stalled", "down", "restarting", "failed", "stopped"})
 """Phases whose message is told in a notice, and nowhere else."""
 
@@ -101,6 +104,8 @@ def engine_now(state: ClientState, behind: Behind, t: Translate) -> str:
         words = t("the engine goes on, at iteration {step}; the controls act on it", **at)
     elif state.phase == "paused":
         words = t("the engine is held at iteration {step}; the controls act on it", **at)
+    elif state.phase in GONE:
+        words = t("the engine does not run; it was at iteration {step}", **at)
     else:
         words = t("the engine is at iteration {step}; the controls act on it", **at)
     return f'<div class="bs-row bs-small bs-now-row">{pill(state, t)} <span>{esc(words)}</span></div>'

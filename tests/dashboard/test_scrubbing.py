@@ -97,6 +97,7 @@ def test_an_engine_that_dies_is_said_while_the_page_looks_at_the_past(client):
     shown = html(at.run())
     assert "ENGINE DOWN 3.2 s" in shown
     assert "the worker was killed" in shown
+    assert "the engine does not run; it was at iteration 20" in shown
     assert "grayscale" not in shown, "the past is shown on purpose, and stays what it was"
 
 
