@@ -18,7 +18,7 @@ DRAWN = """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart] sv
 
 CHARTS = list(range(LAST_CHART + 1))
 
-AFTER = "n => +document.querySelector('#bs-step').innerText.replaceAll(',', '') > n"
+AFTER = "n => +(document.querySelector('#bs-step')?.innerText ?? '0').replaceAll(',', '') > n"
 
 
 def iteration(page) -> int:
