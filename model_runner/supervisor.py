@@ -225,7 +225,6 @@ class Supervisor:
             self._on_death(worker, cause, now)
 
     def _on_death(self, worker: WorkerProcess, reason: str, now: float) -> None:
-        _log.warning("the worker is given up: %s", reason)
         hopeless = not self.is_live and worker.returncode == EXIT_CANNOT_START
         self._luck.died(now)
         self._drop_worker(0.0)
@@ -236,6 +235,7 @@ class Supervisor:
         if self._luck.is_out:
             self._give_up(f"{reason}, {MAX_START_FAILURES} times in a row: {last}")
             return
+        _log.warning("the worker is started anew: %s", reason)
         self._situation.died(reason, self._journal.num_unfinished)
         self._start_at = now + self._luck.pause_s(now)
 
