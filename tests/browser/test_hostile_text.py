@@ -21,9 +21,10 @@ def test_a_hostile_prompt_runs_nothing_and_breaks_no_line(open_page):
     page = open_page()
     alarms: list[str] = []
     page.on("dialog", lambda dialog: (alarms.append(dialog.message), dialog.dismiss()))
+    page.wait_for_timeout(3000)  # a page that is still being put up may draw its tabs once more
     tab = page.get_by_role("tab", name="Your request")
     tab.click()
-    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(tab).to_have_attribute("aria-selected", "true", timeout=WAIT_MS)
     page.get_by_placeholder("Write a prompt of your own").fill(HOSTILE)
     page.get_by_role("button", name="Send").click()
     shown = page.locator(".bs-prompt")
