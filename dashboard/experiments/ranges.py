@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,15 +80,15 @@ class Wrong:
 
 
 class FieldsError(SpecError):
-    """Boxes of a form that cannot be read."""
+    """Boxes of a form that cannot be read: key -> what is wrong with it."""
 
-    def __init__(self, wrong: Iterable[Wrong]) -> None:
-        self.wrong = tuple(wrong)
-        super().__init__("; ".join(each.words(lambda message, **values: message.format(**values)) for each in wrong))
+    def __init__(self, wrong: Mapping[str, Wrong]) -> None:
+        self.wrong = wrong
+        super().__init__(self.words(lambda message, **values: message.format(**values)))
 
     def words(self, t: Translate) -> str:
         """All of them."""
-        return "; ".join(each.words(t) for each in self.wrong)
+        return "; ".join(each.words(t) for each in self.wrong.values())
 
 
 def range_of(name: str) -> Range:

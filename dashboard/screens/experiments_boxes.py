@@ -49,16 +49,16 @@ def value_of(key: str, allowed: Range) -> float | int | None:
         return None
 
 
-def wrong_in(boxes: Iterable[tuple[str, tuple[str, ...], Range]]) -> tuple[Wrong, ...]:
-    """Of (key, labels, range) those whose text is no number they take."""
-    found = []
+def wrong_in(boxes: Iterable[tuple[str, tuple[str, ...], Range]]) -> dict[str, Wrong]:
+    """Of (key, labels, range) those whose text is no number they take, by their keys."""
+    found = {}
     for key, labels, allowed in boxes:
         text = str(st.session_state.get(key) or "")
         try:
             number_in(text, allowed)
         except ValueError:
-            found.append(Wrong(labels, text, allowed))
-    return tuple(found)
+            found[key] = Wrong(labels, text, allowed)
+    return found
 
 
 def mark(wrong: Iterable[str]) -> None:

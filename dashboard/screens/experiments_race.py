@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -14,7 +15,7 @@ from dashboard.elements import guarded, title, vega
 from dashboard.experiments import racing
 from dashboard.experiments.race_tables import has_lines, race_data
 from dashboard.experiments.racing import Shown
-from dashboard.experiments.ranges import REQUESTS_AT_ONCE, TOKEN_BUDGET
+from dashboard.experiments.ranges import REQUESTS_AT_ONCE, TOKEN_BUDGET, Wrong
 from dashboard.i18n import N_, Translate, translator
 from dashboard.presets import with_preset
 from dashboard.refusals import refusal_words
@@ -64,7 +65,8 @@ def _choose(language: str) -> None:
         help=t("Whether prompts are cut into chunks."),
     )  # fmt: skip
     now = engine.shared().desk.policy
-    rival, wrong = rival_of(now, t)
+    unread = wrong_in(BOXES)
+    rival, wrong = rival_of(now, unread, t)
     go.button(
         t("Fork and race"), key="exp.race", on_click=_start, args=(False,), width="stretch", type="primary",
         disabled=bool(wrong),
@@ -75,7 +77,7 @@ def _choose(language: str) -> None:
         disabled=bool(wrong),
         help=t("Forecasts from the newest iteration on and changes the engine: the real line against its forecast."),
     )  # fmt: skip
-    mark(name for name, labels, allowed in BOXES if wrong_in([(name, labels, allowed)]))
+    mark(unread)
     if wrong:
         st.html(f'<p class="bs-plan bs-unclear">{esc("; ".join(wrong))}</p>')
     else:
@@ -84,8 +86,10 @@ def _choose(language: str) -> None:
         st.html(f'<p class="bs-quiet">{esc(listed or t("B is the policy in force."))}</p>')
 
 
-def rival_of(now: SchedulerPolicy, t: Translate) -> tuple[SchedulerPolicy, tuple[str, ...]]:
-    """Policy B as it is chosen, and what is wrong with it."""
+def rival_of(
+    now: SchedulerPolicy, unread: Mapping[str, Wrong], t: Translate
+) -> tuple[SchedulerPolicy, tuple[str, ...]]:
+    """Policy B as it is chosen, and what is wrong with it. unread: boxes that hold no number."""
     state = st.session_state
     name = state.get(PRESET, SAME)
     chosen = with_preset(now, PRESETS[name]) if name in PRESETS else now
@@ -94,7 +98,7 @@ def rival_of(now: SchedulerPolicy, t: Translate) -> tuple[SchedulerPolicy, tuple
         "enable_chunked_prefill": state.get(CHUNKS),
     }  # fmt: skip
     rival = replace(chosen, **{field: value for field, value in own.items() if value is not None})
-    told = [each.words(t) for each in wrong_in(BOXES)]
+    told = [each.words(t) for each in unread.values()]
     return rival, (*told, *(refusal_words(text, t) for text in problems(rival)))
 
 
@@ -130,7 +134,7 @@ def _lines(shown: Shown, theme_name: str, language: str) -> None:
 @presenter_only
 def _start(is_real: bool) -> None:
     desk = engine.shared().desk
-    rival, wrong = rival_of(desk.policy, translator("en"))
+    rival, wrong = rival_of(desk.policy, wrong_in(BOXES), translator("en"))
     if not wrong:
         name = st.session_state.get(PRESET, SAME)
         racing.shared().start(desk, rival, name if name in PRESETS else "B", is_real=is_real)

@@ -27,7 +27,6 @@ from dashboard.screens.experiments_state import (
     form,
     keep,
     uploaded,
-    wrong_fields,
 )
 from dashboard.screens.experiments_workload import workload
 from dashboard.values import value_words
@@ -206,7 +205,7 @@ def _presets(filled: Form) -> tuple[str, ...]:
 def _run(t: Translate, language: str) -> None:
     st.html(title(t("What will be done")))
     asked = _asked()
-    mark(key(name) for name in wrong_fields())
+    mark(asked.wrong if isinstance(asked, FieldsError) else ())
     with st.container(height=118, border=False):
         if isinstance(asked, SpecError):
             st.warning(t("This cannot be run: {reason}", reason=plain(refused(asked, language))))

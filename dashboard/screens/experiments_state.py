@@ -7,7 +7,7 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard.experiments.form import ARRIVALS, FIELD_LABELS, LENGTHS, ArmChoice, Form, text_form
-from dashboard.experiments.ranges import RANGES, FieldsError, Wrong, range_of, shown
+from dashboard.experiments.ranges import RANGES, FieldsError, range_of, shown
 from dashboard.experiments.uploads import Upload
 from dashboard.i18n import N_
 from dashboard.screens.experiments_boxes import value_of, wrong_in
@@ -121,21 +121,14 @@ def _asked() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def wrong_fields() -> dict[str, Wrong]:
-    """Boxes that cannot be read, by their names; the others may be used."""
-    return {
-        name: each for name, labels in _asked().items() for each in wrong_in([(FIELD + name, labels, range_of(name))])
-    }
-
-
 def form(config: RunnerConfig) -> Form:
     """The form as it is filled in. config: of the live engine, for what the form does not ask.
 
     Raises FieldsError naming every box that cannot be read, what is in it, and what would be right.
     """
-    wrong = wrong_fields()
+    wrong = wrong_in((FIELD + name, labels, range_of(name)) for name, labels in _asked().items())
     if wrong:
-        raise FieldsError(tuple(wrong.values()))
+        raise FieldsError(wrong)
     same = {
         name: field(name)
         for name in (

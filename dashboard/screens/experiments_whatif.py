@@ -110,16 +110,14 @@ def _machine(t: Translate) -> None:
         disabled=workshop.shared().job is not None or bool(wrong) or not st.session_state[key("policies")],
         help=t("Runs in a process of its own, and can be cancelled."),
     )  # fmt: skip
-    mark(key(name) for name in wrong)
+    mark(wrong)
     told = "; ".join(each.words(t) for each in wrong.values()) or st.session_state.get("exp.w.told")
     st.html(f'<p class="{"bs-plan bs-unclear" if wrong else "bs-quiet"}">{esc(told)}</p>' if told else "<span></span>")
 
 
 def _wrong() -> dict[str, Wrong]:
-    """Boxes that cannot be read, by their names."""
-    return {
-        name: each for name, (label, allowed) in BOXES.items() for each in wrong_in([(key(name), (label,), allowed)])
-    }
+    """Boxes that cannot be read, by their keys."""
+    return wrong_in((key(name), (label,), allowed) for name, (label, allowed) in BOXES.items())
 
 
 @st.fragment
