@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import psutil
 from playwright.sync_api import sync_playwright
 
-from benchmarks.counting import counting
+from tests.browser.relay import Relay
 from tests.browser.serving import chromium, dashboard
 
 TICKS = """() => {
@@ -76,7 +77,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
     folder = Path(tempfile.mkdtemp(prefix="batchscope-bench-"))
     with (
         dashboard(folder / "log", **environment) as server,
-        counting(server.url) as (url, wire),
+        closing(Relay(server.url)) as relay,
         sync_playwright() as d,
     ):
         browser = d.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -85,7 +86,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         for _ in range(arguments.pages):
             page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
             page.on("websocket", lambda ws: ws.on("framereceived", lambda data: received.append(len(data))))
-            page.goto(f"{url}/?{arguments.query}")
+            page.goto(f"{relay.url}/?{arguments.query}")
             page.locator(CHARTS).nth(arguments.charts - 1).wait_for(timeout=90_000)
             pages.append(page)
         first = pages[0]
@@ -97,7 +98,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         watch(pages, received)
         process = psutil.Process(server.process.pid)
         started, server_before, browser_before, wire_before = (
-            time.monotonic(), cpu_s(process), main_thread_s(session), wire[0]
+            time.monotonic(), cpu_s(process), main_thread_s(session), relay.sent
         )  # fmt: skip
         if arguments.profile:
             session.send("Profiler.enable")
@@ -107,7 +108,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             Path(arguments.profile).write_text(json.dumps(session.send("Profiler.stop")["profile"]), encoding="utf-8")
         wall = time.monotonic() - started
         server_s, browser_s = cpu_s(process) - server_before, main_thread_s(session) - browser_before
-        on_wire = wire[0] - wire_before
+        on_wire = relay.sent - wire_before
         ticks = first.evaluate("() => window.__ticks")
         kept = first.evaluate(NODES) == list(range(arguments.charts))
         browser.close()

@@ -2,75 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 import time
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import WAIT_MS
+from tests.browser.relay import Relay
 from tests.browser.test_live_page import AFTER, iteration, wait_for
 
 pytestmark = pytest.mark.browser
 
-CHUNK = 1 << 16
 LOST_S = 4.0
-
-
-class Cable:
-    """A TCP relay to the dashboard that can be pulled out and put in again."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._there = (parts.hostname, parts.port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
-        self._is_out = False
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def pull(self) -> None:
-        self._is_out = True
-        for end in self._open:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
-
-    def plug_in(self) -> None:
-        self._is_out = False
-
-    def close(self) -> None:
-        self._listener.close()
-        self.pull()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                if self._is_out:
-                    client.close()
-                    continue
-                server = socket.create_connection(self._there)
-                self._open += [client, server]
-                for ends in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
-
-    @staticmethod
-    def _pump(source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(CHUNK):
-                target.sendall(data)
-        for end in (source, target):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
 def cable(server):
-    cable = Cable(server.url)
+    cable = Relay(server.url)
     yield cable
     cable.close()
 
