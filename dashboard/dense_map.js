@@ -56,7 +56,7 @@ function tell(canvas, event, { cells, columns, per_cell, look, words }) {
 
 export default function ({ parentElement: root, data }) {
   const canvas = root.querySelector("canvas");
-  canvas.__grown ??= data.grows * Math.min(600, Math.max(0, window.innerHeight - 900)); // as charts/window.py has it
+  canvas.__grown ??= data.grows * Math.min(data.most, Math.max(0, window.innerHeight - data.plain));
   canvas.style.height = `${data.height + canvas.__grown}px`;
   canvas.setAttribute("aria-label", data.alt);
   canvas.__data = data;

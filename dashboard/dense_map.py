@@ -17,6 +17,7 @@ from dashboard import choice
 from dashboard.block_squares import CACHED, FULL, LOCKED, UNUSABLE, Block, MapGeometry
 from dashboard.charts.memory import LETTER_MAX_CELLS
 from dashboard.charts.theme import Theme
+from dashboard.charts.window import MOST_PX, PLAIN_PX
 from dashboard.elements import vega
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
@@ -103,6 +104,8 @@ def dense_map(frame: Frame, chosen: str, theme: Theme, height: int, t: Translate
             "per_cell": frame.geometry.blocks_per_cell,
             "height": height,
             "grows": grows,
+            "plain": PLAIN_PX,
+            "most": MOST_PX,
             "look": look,
             "words": words,
             "alt": t("KV block map"),

@@ -180,8 +180,7 @@ def _back10(_: Desk) -> None:
 
 
 def _on10(_: Desk) -> None:
-    if moment.looking() is not None:
-        go_by(engine.shared(), 10)
+    go_by(engine.shared(), 10)
 
 
 def _live(_: Desk) -> None:

@@ -118,9 +118,8 @@ def pictures(language: str, theme_name: str, parts: Places, *, has_controls: boo
         guarded(lambda: st.html(tiles.tiles(frame.figures if frame else None, t)), "tiles")
         if frame is None:
             _loading(state, t)
-    if frame is None:
-        reserve(parts.queue, parts.running, parts.memory, parts.lanes)
-        return
+            reserve(parts.queue, parts.running, parts.memory, parts.lanes)
+            return
     moment.keep_address()
     charts = live_specs(theme_name, language, frame.geometry)
     data = with_selection(frame, choice.chosen())

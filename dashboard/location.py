@@ -27,9 +27,8 @@ def is_navigation() -> bool:
 def address() -> Mapping[str, str]:
     """The fields of the address of this page."""
     known: Mapping[str, str] | None = st.session_state.get(_ADDRESS)
-    present = {name: st.query_params[name] for name in st.query_params}
     if known is None or is_navigation():
-        st.session_state[_ADDRESS] = known = present
+        st.session_state[_ADDRESS] = known = {name: st.query_params[name] for name in st.query_params}
     return known
 
 

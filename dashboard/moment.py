@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Looking", "Moment", "look_at", "looking", "shown_moment"]
 
 STEP, RUN, REQUEST = "step", "run", "request"
-"""Key of the control that singles out a request."""
+"""Names of the fields of the address that say what is shown."""
 _LOOKING, _PROBLEM, _ADDRESS, _SETTLED = "past.looking", "past.problem", "past.address", "past.settled"
 
 BAD_STEP: Final = N_("?{field}={value}: a whole number from 1 on is needed, as in ?{field}=120. Shown: live.")

@@ -124,10 +124,13 @@ def _caption(frame: Frame, t: Translate) -> str:
     return f'<div class="bp-caption" role="status">{esc(" ".join(s.text for s in told), 240)}</div>'
 
 
+def _last_x(frame: Frame) -> int:
+    return frame.facts[-1].x if frame.facts else frame.snapshot.step.step_id
+
+
 def recent_window(frame: Frame) -> tuple[int, int]:
     """The first of the last COLUMNS iterations on the axis, and the end of the axis."""
-    last_x = frame.facts[-1].x if frame.facts else frame.snapshot.step.step_id
-    end = ((last_x + 1) // PAGE + 1) * PAGE
+    end = ((_last_x(frame) + 1) // PAGE + 1) * PAGE
     return max(end - COLUMNS, frame.x0), end
 
 
@@ -135,7 +138,6 @@ def recent_window(frame: Frame) -> tuple[int, int]:
 def recent_lanes(frame: Frame) -> Mapping[str, bytes]:
     """The tables of the lanes for the last COLUMNS iterations, which are few and wide enough for a room."""
     facts = frame.facts
-    last_x = facts[-1].x if facts else frame.snapshot.step.step_id
     start, end = recent_window(frame)
     shown = [f for f in facts if f.x >= start]
     runs = lanes.lane_runs(shown, start)
@@ -144,7 +146,7 @@ def recent_lanes(frame: Frame) -> Mapping[str, bytes]:
     runs = [r for r in runs if r.y1 < num_lanes]
     return {
         "frame": lanes.frame_table(shown, start, end, num_lanes),
-        "now": lanes.now_table(last_x + 1),
+        "now": lanes.now_table(_last_x(frame) + 1),
         "runs": lanes.runs_table(runs),
         "points": lanes.points_table(shown, start),
         "labels": lanes.labels_table(runs, start, frame.starred, num_lanes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from dashboard.charts.theme import FONTS, THEMES, Theme
+from dashboard.charts.window import MOST_PX, PLAIN_PX, SHARES
 
 
 def _frame() -> str:
@@ -31,7 +32,6 @@ def _frame() -> str:
 [data-testid="stTabs"] [role="tablist"] { gap: 0 11px; }
 [data-testid="stTabs"] [role="tab"] p { font-size: 13px; white-space: nowrap; }
 [data-testid="stTabs"] [role="tabpanel"] { padding-top: 4px; }
-:root { --bs-more: clamp(0px, (100vh - 900px) * 2 / 3, 400px); }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; animation: none !important; } }"""
 
 
@@ -52,7 +52,8 @@ div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsi
 .bs-iter b {{ font-size: 20px; display: inline-block; min-width: 66px; }}
 .bs-force {{ color: {c.accent}; font-weight: 600; flex: none; }}
 .bs-toy {{ color: {c.amber}; font-size: 12.5px; overflow: hidden; text-overflow: ellipsis; }}
-:root {{ --bs-past: {c.accent}; --bs-wrong: {c.red}; }}
+:root {{ --bs-past: {c.accent}; --bs-wrong: {c.red};
+  --bs-more: calc(clamp(0px, 100vh - {PLAIN_PX}px, {MOST_PX}px) * {SHARES["time"]:.6g}); }}
 .bs-pill.bs-past {{ color: {c.background}; background: {c.accent}; border-color: {c.accent}; }}
 .bs-now-row {{ color: {c.accent}; }}
 .bs-now-row .bs-pill {{ font-size: 11px; line-height: 14px; padding: 0 7px; min-width: 0; margin-right: 5px; }}

@@ -14,6 +14,7 @@ from dashboard.hub import Frame, Hub
 from dashboard.i18n import N_, Translate, translator
 from dashboard.identity import NO_MARK
 from dashboard.life_tables import WHOLE, WINDOWS, life_data
+from dashboard.moment import REQUEST
 from dashboard.save_panel import save_life
 from dashboard.views import life as views
 from dashboard.views.markup import esc, scroll
@@ -23,8 +24,6 @@ from model_runner.views import RequestView
 from scheduler.blame_life import Life
 
 TICK_S: Final = 0.5
-REQUEST: Final = "request"
-"""Name of the chosen request in the address."""
 MAX_KNOWN: Final = 1_000
 GAPS_HEIGHT: Final = 262
 BOX_HEIGHT: Final = 284

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from streamlit.testing.v1 import AppTest
 
 from dashboard.elements import STAGGER, UPDATES_A_VIEW
@@ -29,8 +31,6 @@ def drawings() -> None:
 
 
 def turns_of(count: int) -> dict[str, list[int]]:
-    import json
-
     at = AppTest.from_function(drawings, default_timeout=60)
     at.session_state["count"] = count
     told = json.loads(at.run().text[0].value)
