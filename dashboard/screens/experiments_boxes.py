@@ -62,6 +62,10 @@ def wrong_in(boxes: Iterable[tuple[str, tuple[str, ...], Range]]) -> dict[str, W
 
 
 def mark(wrong: Iterable[str]) -> None:
-    """Draw a line round boxes of these keys. Always one element, so that nothing below it moves."""
-    names = ", ".join(f".st-key-{key.replace('.', '-')} [data-baseweb=input]" for key in wrong)
-    st.html(f"<style>{names} {{ border-color: var(--bs-wrong) !important; }}</style>" if names else "<span></span>")
+    """Draw a line round boxes of these keys. Always one element of one kind, so that nothing below it moves.
+
+    The empty span keeps it in its place: Streamlit puts markup of nothing but a style elsewhere, where it stays.
+    """
+    names = ", ".join(f".st-key-{key.replace('.', '-')} [data-testid=stTextInputRootElement]" for key in wrong)
+    line = f"{names} {{ border-color: var(--bs-wrong) !important; }}" if names else ""
+    st.html(f"<span></span><style>{line}</style>")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.browser.serving import chromium, dashboard
 
-WAIT_MS = 60_000
+WAIT_MS = 120_000
+"""A machine that does other work takes a minute to open a page."""
 LAST_CHART = 4
 """Place of the last chart of the live page: queue, running set, block map, time lines, strip."""
+
+
+def settles(page, script: str, wanted: object, argument: object = None) -> None:
+    """Wait until a script says what is wanted: elements of one drawing come one after the other, old ones go last."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    while (said := page.evaluate(script, argument)) != wanted and time.monotonic() < deadline:
+        page.wait_for_timeout(250)
+    assert said == wanted
 
 
 @pytest.fixture(scope="module")

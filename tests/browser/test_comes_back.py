@@ -30,7 +30,7 @@ def is_back(page, before: int) -> None:
     wait_for(page, AFTER, further)
     expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(5, timeout=WAIT_MS)
     expect(page.get_by_role("dialog")).to_have_count(0, timeout=WAIT_MS)
-    assert page.locator("[data-testid=stException]").count() == 0
+    expect(page.locator("[data-testid=stException]")).to_have_count(0, timeout=WAIT_MS)
 
 
 def document_id(page) -> float:

@@ -42,6 +42,16 @@ WATCH = """() => new MutationObserver(() => {
 """Notes whether the line on top still says that nothing runs when the form first says that something was begun."""
 
 
+RED = """() => {
+  const probe = document.body.appendChild(document.createElement('span'));
+  probe.style.color = 'var(--bs-wrong)';
+  const red = getComputedStyle(probe).color;
+  probe.remove();
+  return red;
+}"""
+"""What the style calls wrong, as the browser computes it."""
+
+
 def section(page, name: str) -> None:
     page.locator("[data-testid=stMain]").get_by_role("radio", name=name, exact=True).or_(
         page.locator("[data-testid=stMain]").get_by_role("button", name=name, exact=True)
@@ -57,6 +67,16 @@ def test_an_a_b_is_begun_watched_and_read_and_the_engine_is_held_meanwhile(brows
         field = page.get_by_label(label, exact=True).first
         field.fill(value)
         field.press("Enter")
+    expect(page.get_by_text("4 runs of 6 requests")).to_be_visible(timeout=WAIT_MS)
+    repeats = page.get_by_label("Repeats", exact=True)
+    line = repeats.locator("xpath=ancestor::*[@data-testid='stTextInputRootElement']")
+    red = page.evaluate(RED)
+    repeats.fill("two")
+    repeats.press("Enter")
+    expect(line).to_have_css("border-top-color", red, timeout=WAIT_MS)
+    repeats.fill("2")
+    repeats.press("Enter")
+    expect(line).not_to_have_css("border-top-color", red, timeout=WAIT_MS)
     expect(page.get_by_text("4 runs of 6 requests")).to_be_visible(timeout=WAIT_MS)
     page.evaluate(WATCH)
     page.get_by_role("button", name="Run", exact=True).click()

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import WAIT_MS
+from tests.browser.conftest import WAIT_MS, settles
 from tests.browser.test_projector import FLOOR_PX, SMALL_TEXT
 from tests.browser.test_projector import press as press_key
 
@@ -32,10 +32,7 @@ COVERED = """() => {
   return [...document.querySelectorAll('[data-testid=stVegaLiteChart] svg')]
     .some(svg => svg.getBoundingClientRect().right > right);
 }"""
-
-
-def readable_at_five_metres(page) -> None:
-    assert page.evaluate(SMALL_TEXT, FLOOR_PX[1440]) == []
+"""A chart that is zoomed stays in its column."""
 
 
 def press(page, name: str) -> None:
@@ -50,7 +47,7 @@ def test_a_scene_is_asked_voted_on_run_and_revealed_with_its_numbers(lesson):
     press(page, "Vote a)")
     expect(page.get_by_text("Votes: 1")).to_be_visible(timeout=WAIT_MS)
     press(page, "Close vote")
-    assert page.get_by_text("150", exact=True).count() == 0
+    expect(page.get_by_text("150", exact=True)).to_have_count(0, timeout=WAIT_MS)
     press(page, "Start scene")
     status = page.locator("#bs-lesson-status")
     expect(status).to_contain_text(re.compile("Run A|Run B"), timeout=WAIT_MS)
@@ -66,7 +63,7 @@ def test_a_scene_is_asked_voted_on_run_and_revealed_with_its_numbers(lesson):
     expect(page.locator("[data-testid=stSidebar]")).to_be_hidden(timeout=WAIT_MS)
     expect(row.locator("td").nth(1)).to_be_in_viewport()
     expect(page.locator(".bs-choice.bs-right")).to_be_in_viewport()
-    readable_at_five_metres(page)
+    settles(page, SMALL_TEXT, [], FLOOR_PX[1440])
 
     korean = lesson("ko-KR")
     expect(korean.locator("#bs-lesson-verdict")).to_contain_text("측정했고, 이론의 예상과 같습니다.", timeout=WAIT_MS)
@@ -74,8 +71,8 @@ def test_a_scene_is_asked_voted_on_run_and_revealed_with_its_numbers(lesson):
     expect(page.get_by_role("button", name="Give back my settings")).to_be_disabled(timeout=WAIT_MS)
     press(page, "Next scene")
     page.locator("[data-testid=stVegaLiteChart] svg").wait_for(timeout=WAIT_MS)
-    readable_at_five_metres(page)
+    settles(page, SMALL_TEXT, [], FLOOR_PX[1440])
     page.set_viewport_size({"width": 1920, "height": 1080})
     expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(1)
-    assert not page.evaluate(COVERED), "a chart that is zoomed stays in its column"
+    settles(page, COVERED, False)
     expect(korean.locator(".bs-lesson h2")).to_have_text("배치는 언제 재구성되는가?", timeout=WAIT_MS)

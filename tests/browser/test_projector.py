@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from dashboard.i18n import translator
 from dashboard.keys import KEYS
-from tests.browser.conftest import WAIT_MS
+from tests.browser.conftest import WAIT_MS, settles
 from tests.browser.test_live_page import iteration, wait_for
 
 pytestmark = pytest.mark.browser
@@ -100,7 +100,7 @@ def test_a_key_that_is_held_down_counts_once_and_a_text_field_keeps_its_keys(ope
     page.wait_for_timeout(2000)
     assert iteration(page) == before + 1
     assert field.input_value() == "n n b 1"
-    assert page.locator(".bp-caption").count() == 0
+    expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
     let_go(page)
 
 
@@ -123,13 +123,13 @@ def test_a_room_reads_everything_from_five_metres(open_page, server, width):
     press(page, "b")
     expect(page.locator(".bp-caption")).to_be_visible(timeout=WAIT_MS)
     assert "projector=1" in page.url
-    assert not page.locator("[data-testid=stSidebar]").is_visible()
+    expect(page.locator("[data-testid=stSidebar]")).to_be_hidden(timeout=WAIT_MS)
     for key, charts in (("1", 2), ("2", 1), ("3", 1), ("4", 0)):
         press(page, key)
         expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(charts, timeout=WAIT_MS)
         page.wait_for_timeout(1500)
-        assert page.evaluate(SMALL_TEXT, FLOOR_PX[width]) == []
-        assert page.evaluate(HIDDEN) == [0, 0], f"picture {key} is whole"
+        settles(page, SMALL_TEXT, [], FLOOR_PX[width])
+        settles(page, HIDDEN, [0, 0])
     sizes = "[...document.querySelectorAll('.bp-tile b')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     values = page.evaluate(f"() => {sizes}")
     assert len(values) == 3

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dashboard.addresses import own_hosts
-from tests.browser.conftest import LAST_CHART, WAIT_MS
+from tests.browser.conftest import LAST_CHART, WAIT_MS, settles
 from tests.browser.serving import dashboard
 
 pytestmark = pytest.mark.browser
@@ -71,23 +71,24 @@ def test_the_room_votes_sees_the_result_and_has_no_control(enter, log):
         assert button.bounding_box()["height"] >= 44, "a thumb must hit it"
         button.click()
         expect(page.get_by_role("button", name=f"✓ {choice}")).to_be_visible(timeout=WAIT_MS)
-        assert page.locator(".bs-tally").count() == 0, "hidden until it is revealed"
+        expect(page.locator(".bs-tally"), "hidden until it is revealed").to_have_count(0, timeout=WAIT_MS)
     phone.get_by_role("button", name="It grows").click()
     expect(presenter.locator("#bs-here")).to_contain_text("Votes: 2", timeout=WAIT_MS)
     presenter.reload()
     expect(presenter.locator(".bs-tally em").first).to_have_text("2", timeout=WAIT_MS)
 
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+    settles(phone, "() => document.documentElement.scrollWidth <= 390", True)
     desk.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for()
     for name in ("Pause", "Burst of", "Restart the engine", "Send", "Evict now"):
-        assert desk.get_by_role("button", name=name).count() == 0
+        expect(desk.get_by_role("button", name=name)).to_have_count(0, timeout=WAIT_MS)
     controls = ":is([data-testid=stSlider], [data-testid=stTextArea], [data-testid=stNumberInput])"
-    assert desk.locator(f"{controls}:not(.st-key-scrubber *)").count() == 0, "a look back acts on nothing but this page"
+    others = desk.locator(f"{controls}:not(.st-key-scrubber *)")
+    expect(others, "a look back acts on nothing but this page").to_have_count(0, timeout=WAIT_MS)
 
     presenter.get_by_role("button", name="Show the result").click()
     for page in (desk, phone):
         expect(page.locator(".bs-tally em")).to_have_text(["2", "0"], timeout=WAIT_MS)
-        assert page.get_by_role("button", name="It shrinks").count() == 0
+        expect(page.get_by_role("button", name="It shrinks")).to_have_count(0, timeout=WAIT_MS)
 
     desk.reload()
     expect(desk.locator(".bs-tally em")).to_have_text(["2", "0"], timeout=WAIT_MS)
@@ -127,7 +128,7 @@ def test_the_form_makes_a_presenter_and_audience_again(enter):
     page.get_by_role("link", name="Be audience again").click()
     page.get_by_role("button", name="Be audience again").click()
     expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
-    assert page.locator(".st-key-pause button").count() == 0
+    expect(page.locator(".st-key-pause button")).to_have_count(0, timeout=WAIT_MS)
 
 
 def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nobody_acts(browser, tmp_path):
@@ -139,7 +140,7 @@ def test_served_to_others_without_a_token_and_a_terminal_everybody_looks_and_nob
         page.goto(outside)
         expect(page.locator("#bs-role")).to_contain_text("You are in the audience", timeout=WAIT_MS)
         page.locator("[data-testid=stVegaLiteChart] svg").nth(LAST_CHART).wait_for(timeout=WAIT_MS)
-        assert page.locator(".st-key-pause button").count() == 0
+        expect(page.locator(".st-key-pause button")).to_have_count(0, timeout=WAIT_MS)
         page.close()
         assert status_of(server.url) == 401
         told = log.read_text()

@@ -66,4 +66,4 @@ def test_the_past_is_shown_step_by_step_while_the_engine_goes_on_and_its_link_op
 def test_an_address_that_names_no_step_says_so_and_shows_the_present(open_page, server, locale):
     page = open_page(locale=locale, address=f"{server.url}/?step=soon")
     expect(page.locator("#bs-strip")).to_contain_text(BAD_STEP[locale], timeout=WAIT_MS)
-    assert page.locator(".bs-past").count() == 0
+    expect(page.locator(".bs-past")).to_have_count(0, timeout=WAIT_MS)

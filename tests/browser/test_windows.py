@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import LAST_CHART, WAIT_MS
+from tests.browser.conftest import LAST_CHART, WAIT_MS, settles
 from tests.browser.test_live_page import wait_for
 from tests.browser.test_projector import HIDDEN
 
@@ -48,6 +48,5 @@ def test_a_large_window_is_filled_and_its_charts_stand_still(sized):
 def test_a_phone_has_nothing_beside_the_page(sized):
     page = sized(390, 844, LAST_CHART - 1)  # the strip comes with the words, later
     page.wait_for_timeout(2000)
-    assert page.evaluate(HIDDEN)[0] == 0
-    wide = page.evaluate(f"() => Math.max(...{CHARTS}.map(e => e.querySelector('svg').getBoundingClientRect().right))")
-    assert wide <= 390
+    settles(page, f"() => ({HIDDEN})()[0]", 0)
+    settles(page, f"() => {CHARTS}.every(e => e.querySelector('svg').getBoundingClientRect().right <= 390)", True)
