@@ -1,6 +1,6 @@
 """A room of 25: what their open pages cost the runner and the page's server, and whether the server's memory stays.
 
-    python benchmarks/bench_room.py [--model toy] [--audience 25] [--seconds 10] [--rounds 4] [--cycles 6]
+    python benchmarks/bench_room.py [--model toy] [--presenters 1] [--audience 25] [--rounds 4] [--cycles 6]
 
 Viewers speak the page's protocol and draw nothing (``light_viewer.py``), so what is measured is the server. Windows
 without and with pages alternate. Where there are two cores, the runner has one of them to itself. Iterations are read
@@ -86,7 +86,7 @@ async def speed(server: Server, arguments: argparse.Namespace) -> dict[str, Any]
         for name in ("no page", "room") if turn % 2 == 0 else ("room", "no page"):
             crowd = Crowd(server.url, TOKEN)
             if name == "room":
-                await crowd.enter(arguments.audience, 1)
+                await crowd.enter(arguments.audience, arguments.presenters)
             await asyncio.sleep(WARM_S)
             found[name].append(await window(server, crowd, arguments.seconds))
             await crowd.leave()
@@ -107,7 +107,7 @@ async def memory(server: Server, arguments: argparse.Namespace) -> list[float]:
     process, found = psutil.Process(server.process.pid), []
     for _ in range(arguments.cycles):
         crowd = Crowd(server.url, TOKEN)
-        await crowd.enter(arguments.audience, 1)
+        await crowd.enter(arguments.audience, arguments.presenters)
         await asyncio.sleep(STAY_S)
         await crowd.leave()
         await asyncio.sleep(3)
@@ -118,7 +118,8 @@ async def memory(server: Server, arguments: argparse.Namespace) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="toy")
-    parser.add_argument("--audience", type=int, default=25)
+    parser.add_argument("--presenters", type=int, default=1, help="pages with all controls, at 4 Hz")
+    parser.add_argument("--audience", type=int, default=25, help="pages that only look, at 1 Hz")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--cycles", type=int, default=6)
@@ -129,7 +130,12 @@ def main() -> None:
     }  # fmt: skip
     with dashboard(Path(tempfile.mkdtemp(prefix="batchscope-bench-")) / "log", **environment) as server:
         wait_until(lambda: steps(server)[1] > 100, START_S, "a hundred iterations")
-        report: dict[str, Any] = {"model": arguments.model, "audience": arguments.audience, "pinned": pin(server)}
+        report: dict[str, Any] = {
+            "model": arguments.model,
+            "presenters": arguments.presenters,
+            "audience": arguments.audience,
+            "pinned": pin(server),
+        }
         if arguments.rounds:
             report["speed"] = asyncio.run(speed(server, arguments))
         if arguments.cycles:
