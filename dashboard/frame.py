@@ -52,6 +52,12 @@ class Frame:
     recent: Sequence[StepSnapshot]
     n: int
 
+    @property
+    def ran(self) -> StepSnapshot:
+        """The step that the picture is about: while the engine is held or idle the last that ran. What comes between
+        two steps has queue and blocks of its own, but plans nothing."""
+        return self.recent[0] if self.snapshot.heartbeat and self.recent else self.snapshot.step
+
 
 def build(
     kept: Sequence[Kept],

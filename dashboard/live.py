@@ -234,7 +234,7 @@ def _present(
     with parts.queue:
         growing = step.growth(frame.facts)
         head = title(t("Queue"), step.queue_length(now, growing, t))
-        guarded(lambda: st.html(head + step.head_reason(now, t, growing)), "queue title")
+        guarded(lambda: st.html(head + step.head_reason(now, t, growing, frame.ran)), "queue title")
         guarded(lambda: vega(charts["queue"], data["queue"], t("waiting queue")), "queue")
     with parts.running:
         more = t("{n} of {max} slots", n=len(now.running), max=now.policy.max_num_seqs)

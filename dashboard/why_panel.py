@@ -19,7 +19,7 @@ _GO: Final = "request.go"
 
 
 def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
-    """The reasons of the step that is shown."""
+    """The reasons of the step that is shown; while the engine is held or idle, of the last that ran."""
     chosen = choice.chosen()
     st.button(
         t("Open the page of {id}", id=plain(chosen)) if chosen else t("Open its page"), key="request.open",
@@ -28,7 +28,8 @@ def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
     )  # fmt: skip
     if st.session_state.pop(_GO, False):
         st.rerun()
-    st.html(scroll(why(frame.snapshot.step, frame.marks, chosen, theme, t), WHY_HEIGHT, grows=True))
+    reasons = why(frame.snapshot.step, frame.marks, chosen, theme, t, frame.ran)
+    st.html(scroll(reasons, WHY_HEIGHT, grows=True))
 
 
 def _ask(request_id: str) -> None:

@@ -109,13 +109,14 @@ def _refusal(event: StepEvent) -> tuple[str, ...]:
     return (event.kind, event.reason, str(event.numbers.get("field", "")), str(event.numbers.get("name", "")))
 
 
-def head_reason(step: StepSnapshot, t: Translate, growing: int = 0) -> str:
-    """Why the head of the queue waits, or that nobody does. growing: see ``growth``."""
+def head_reason(step: StepSnapshot, t: Translate, growing: int = 0, ran: StepSnapshot | None = None) -> str:
+    """Why the head of the queue waits, or that nobody does. growing: see ``growth``. ran: as in ``why``."""
+    ran = ran or step
     if not step.num_waiting or not len(step.waiting):
         words = t("The queue is empty: every request that arrived is running.")
         return f'<div class="bs-reason bs-quiet">{esc(words)}</div>'
-    used = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
-    left = max(0, step.policy.max_num_batched_tokens - used)
+    used = sum(ran.num_scheduled_tokens.values()) + sum(ran.num_padding_tokens.values())
+    left = max(0, ran.policy.max_num_batched_tokens - used)
     more = f" {t('More arrives than is served.')}" if growing else ""
     return f'<div class="bs-reason">{esc(waiting_words(step.waiting[0], t, left) + more, 300)}</div>'
 

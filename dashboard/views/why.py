@@ -78,8 +78,19 @@ def _list(sentences: list[str], empty: str) -> str:
     return f'<ul class="bs-events">{items or f"<li>{esc(empty)}</li>"}</ul>'
 
 
-def why(step: StepSnapshot, marks: Mapping[str, int], chosen: str, theme: Theme, t: Translate) -> str:
-    """Decisions of the step, then each waiting request in order of the queue, the chosen one marked."""
+def why(
+    step: StepSnapshot,
+    marks: Mapping[str, int],
+    chosen: str,
+    theme: Theme,
+    t: Translate,
+    ran: StepSnapshot | None = None,
+) -> str:
+    """Decisions of the step, then each waiting request in order of the queue, the chosen one marked.
+
+    ran: the step whose decisions are told, where ``step`` is none that ran (see ``Frame.ran``).
+    """
+    ran = ran or step
     rows = []
     for place, row in enumerate(list(step.waiting)[:MAX_ROWS], start=1):
         mark = chip(marks.get(row.request_id, -1), theme.hues, theme.on_hue)
@@ -88,10 +99,10 @@ def why(step: StepSnapshot, marks: Mapping[str, int], chosen: str, theme: Theme,
         told = f"{esc(_needs(row, t), 200)}<br>{esc(waiting_words(row, t), 300)}"
         rows.append(f"<li{picks(row.request_id)}>{name}{star}<br>{told}</li>")
     queue = "".join(rows) or f"<li>{esc(t('Nobody waits.'))}</li>"
-    head = t("iteration {step}", step=f"{step.step_id:,}")
+    head = t("iteration {step}", step=f"{ran.step_id:,}")
     return (
-        f'<div class="bs-head">{esc(t("Decided"))} · {esc(head)}</div>{_list(decided(step, t), "")}'
+        f'<div class="bs-head">{esc(t("Decided"))} · {esc(head)}</div>{_list(decided(ran, t), "")}'
         f'<div class="bs-head">{esc(t("Considered, not done"))}</div>'
-        f"{_list(not_done(step, t), t('Nothing: everybody who is here computes.'))}"
+        f"{_list(not_done(ran, t), t('Nothing: everybody who is here computes.'))}"
         f'<div class="bs-head">{esc(t("Why each one waits"))}</div><ul class="bs-events">{queue}</ul>'
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from msgspec import structs
+
 from dashboard.desk import Desk
 from dashboard.engine import Engine
 from dashboard.hub import Hub
@@ -62,6 +64,7 @@ class FakeClient:
         self._history: list[EngineSnapshot] = []
         self._clock = Clock()
         self._seq = 0
+        self._beat: EngineSnapshot | None = None
         self.start_run("run-1", policy or SchedulerPolicy())
 
     def start_run(self, run_id: str, policy: SchedulerPolicy) -> None:
@@ -78,7 +81,7 @@ class FakeClient:
 
     @property
     def latest(self) -> EngineSnapshot | None:
-        return self._history[-1] if self._history else None
+        return self._beat or (self._history[-1] if self._history else None)
 
     @property
     def marks(self) -> tuple[Mark, ...]:
@@ -107,12 +110,19 @@ class FakeClient:
             self._publish(snapshot)
         return self._history[-1].step
 
+    def beat(self) -> None:
+        """As while the engine is held: a message between two steps, which is no part of the history."""
+        newest = self._history[-1]
+        self._seq += 1
+        self._beat = structs.replace(newest, seq=self._seq, step=self.scheduler.peek(), heartbeat=True, step_s=0.0)
+
     def show(self, step: StepSnapshot) -> None:
         """Publish a hand-made snapshot as the newest."""
         self._publish(step)
 
     def _publish(self, step: StepSnapshot) -> None:
         self._seq += 1
+        self._beat = None
         for event in step.events:
             if event.kind == "policy_changed":
                 text = "; ".join(f"{k} {v}" for k, v in event.numbers.items() if k != "version")

@@ -194,6 +194,17 @@ def test_why_says_what_each_waiting_request_needs_what_is_there_and_who_is_in_fr
     assert f"{len(step.waiting)} not admitted: batch is full." in not_done(step, EN)
 
 
+def test_while_the_engine_is_held_why_tells_the_decisions_of_the_last_iteration_that_ran(client):
+    client.run(3)
+    before = html(page())
+    told = re.search(r"[0-9]+ requests compute [0-9]+ tokens; [0-9]+ of 16 are not used[.]", before).group()
+    assert not told.startswith("0 ")
+    client.beat()
+    after = html(page())
+    assert told in after
+    assert "computes nothing" not in after
+
+
 def test_why_tells_of_a_running_request_without_tokens():
     client = FakeClient(SchedulerPolicy(max_num_seqs=4, preemption_mode="never"), num_blocks=6, block_size=4)
     client.add("a", 8, 12)
