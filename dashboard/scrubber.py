@@ -144,13 +144,27 @@ def _to_worst_gap(running: Engine) -> None:
         choice.choose(kept[place].gap_of)
 
 
-def _to_last(running: Engine, kind: str, missing: str) -> None:
+def _newest(running: Engine, kind: str, missing: str) -> Kept | None:
+    """Go to the newest event of that kind, and say where that is; where none is kept, tell so."""
     kept = running.hub.kept()
     places = [i for i, k in past.events(kept, running.client.marks) if k == kind]
-    if places:
-        _go_to(running, kept, places[-1])
-    else:
+    if not places:
         moment.tell(Problem(missing, {}))
+        return None
+    _go_to(running, kept, places[-1])
+    return kept[places[-1]]
+
+
+def _to_last_preemption(running: Engine) -> None:
+    """Its victim is singled out; of several the one that already is, else the first. Another one, singled out before,
+    would leave those dark that the jump is about."""
+    there = _newest(running, "preemption", NO_PREEMPTION)
+    if there is not None and choice.chosen() not in there.snapshot.step.preempted:
+        choice.choose(there.snapshot.step.preempted[0])
+
+
+def _to_last_change(running: Engine) -> None:
+    _newest(running, "policy", NO_CHANGE)
 
 
 def _live(running: Engine) -> None:
@@ -192,11 +206,11 @@ def _jumps(running: Engine, shown: Frame, newest: Frame, t: Translate) -> None:
         ),
     )  # fmt: skip
     victim.button(
-        t("Last eviction"), key="past.preemption", on_click=_to_last, args=(running, "preemption", NO_PREEMPTION),
-        width="stretch", help=t("To the newest preemption that is kept."),
+        t("Last eviction"), key="past.preemption", on_click=_to_last_preemption, args=(running,), width="stretch",
+        help=t("To the newest preemption that is kept. The request that was evicted is highlighted."),
     )  # fmt: skip
     change.button(
-        t("Last change"), key="past.policy", on_click=_to_last, args=(running, "policy", NO_CHANGE), width="stretch",
+        t("Last change"), key="past.policy", on_click=_to_last_change, args=(running,), width="stretch",
         help=t("To the first iteration under the policy set last; changes of pace do not count."),
     )  # fmt: skip
     with copy.popover(

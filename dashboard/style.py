@@ -57,7 +57,8 @@ div.bs-row.bs-small {{ display: block; line-height: 18px; text-overflow: ellipsi
 .bs-pill.bs-past {{ color: {c.background}; background: {c.accent}; border-color: {c.accent}; }}
 .bs-now-row {{ color: {c.accent}; }}
 .bs-now-row .bs-pill {{ font-size: 11px; line-height: 14px; padding: 0 7px; min-width: 0; margin-right: 5px; }}
-.bs-problem {{ font-size: 12.5px; line-height: 17px; height: 36px; overflow: hidden auto; color: {c.amber}; }}
+.bs-problem {{ font-size: 12.5px; line-height: 17px; min-height: 18px; color: {c.amber}; }}
+.bs-strip:has(.bs-problem) {{ height: auto; min-height: 64px; }}
 .bs-over {{ position: relative; height: 0; }}
 .bs-over .bs-notice {{ position: absolute; left: 0; right: 0; top: 0; z-index: 20; max-height: 190px; overflow: auto;
   box-shadow: 0 4px 14px rgb(0 0 0 / 35%); }}

@@ -124,7 +124,7 @@ def strip(
     """The strip as HTML: three lines, always.
 
     every: steps between two pictures, said when it is more than one. behind: where the page shows the past. problem:
-    what was asked for and cannot be, in place of the lines below the first.
+    what was asked for and cannot be, in place of the policy's line: the last one says what the engine does.
     """
     if snapshot is None:
         words = "" if state.phase in TOLD else engine_words(state.message, t) or t("The engine is starting.")
@@ -139,11 +139,10 @@ def strip(
         toy = t("toy model: its text means nothing")
         left.append(f'<span class="bs-toy" title="{esc(toy)}">{esc(toy)}</span>')
     said = esc(policy_words(policy, t))
-    first = f'<div class="bs-row bs-small" title="{said}">{said}</div>'
+    first = _problem(problem) or f'<div class="bs-row bs-small" title="{said}">{said}</div>'
     notes = " · ".join(_notes(state, snapshot, every, t))
     second = engine_now(state, behind, t) if behind else f'<div class="bs-row bs-small">{notes}</div>'
-    below = _problem(problem) or first + second
-    return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{below}</div>'
+    return f'<div class="bs-strip" id="bs-strip"><div class="bs-row">{"".join(left)}</div>{first}{second}</div>'
 
 
 def _problem(words: str) -> str:

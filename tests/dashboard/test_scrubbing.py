@@ -233,6 +233,28 @@ def test_buttons_go_to_events_and_to_the_worst_gap(client):
     assert "No preemption, change of policy or restart earlier than this is kept." in html(at)
 
 
+def test_the_last_eviction_singles_out_who_was_evicted_not_who_was_singled_out_before(client):
+    client.run(50)
+    last = [s.step for s in client.history() if s.step.preempted][-1]
+    other = next(r for r in last.running.request_id if r not in last.preempted)
+    at = press(page(request=other), "past.preemption")
+    assert iteration(at) == last.step_id
+    assert listed(at).value == last.preempted[0]
+    assert address(at)["request"] == last.preempted[0]
+
+
+def test_a_jump_that_finds_nothing_says_so_beside_the_state_of_the_engine(client):
+    client.run(20)
+    at = press(press(page(), "past.-10"), "past.policy")
+    client.run(4)
+    shown = html(at.run())
+    assert "No change of policy in the kept history." in shown
+    assert "the engine goes on, at iteration 24; the controls act on it" in shown
+    at = press(press(at, "past.live"), "past.policy")
+    assert "No change of policy in the kept history." in html(at)
+    assert "M parameters" in html(at), "what runs where"
+
+
 def test_one_iteration_past_the_newest_is_live(client):
     client.run(20)
     at = press(press(page(), "past.-1"), "past.1")
