@@ -10,8 +10,8 @@ from dashboard.arrow import F32, I8, TEXT, rows
 from dashboard.epoch_rows import EpochSummary, Summary
 from dashboard.epochs import PURPOSES
 from dashboard.i18n import Translate
-from dashboard.life_tables import ticks
-from dashboard.samples import QUANTILES, Spread
+from dashboard.samples import Spread
+from dashboard.spread_axis import Axis, axis_of, on_axis, share_at, short_ms
 from dashboard.values import told
 
 SHOWN_EPOCHS: Final = 5
@@ -20,6 +20,8 @@ NAME_CHARS: Final = 72
 GUIDES: Final = (0, 50, 90, 95, 100)
 LABEL_AT: Final = (45, 60, 72, 82, 30)
 """Where on its curve the name of each epoch stands, in percent: names of like curves do not lie upon each other."""
+NAME_END: Final = 0.96
+"""No name stands nearer to the end of the axis than this share of it: it would reach out of the chart."""
 SHARES, TOKENS = "shares", "tokens"
 
 
@@ -52,41 +54,49 @@ def ceiling(value: float) -> float:
     return next(size * f for f in (1, 1.5, 2, 3, 5, 7, 10) if size * f >= value * (1 - 1e-9))
 
 
-def axis_end(spreads: Sequence[Spread]) -> float:
-    """Milliseconds: beyond the largest p99; beyond the largest sample where there is no p99."""
-    ends = [s.values[QUANTILES.index(99)] or s.curve[-1] for s in spreads if s.curve]
-    return ceiling(max(ends, default=1.0))
+def spread_data(
+    epochs: Sequence[EpochSummary], metric: str, t: Translate, *, whole_only: bool, scale: str
+) -> dict[str, bytes]:
+    """curves: x place on the axis, q percent, e place of the epoch (0 = the newest), v milliseconds. names: where each
+    curve's name stands. notes: what lies beyond the axis, a line an epoch, i counted from below.
 
-
-def spread_data(epochs: Sequence[EpochSummary], metric: str, *, whole_only: bool) -> dict[str, bytes]:
-    """curves: x ms, q percent, e place of the epoch (0 = the newest). names: where each curve's name stands.
-
-    frame: hi = end of the axis. ticks, guides: rules with their labels. A curve is cut at the end of the axis.
+    frame: hi = end of the axis. ticks, guides: rules with their labels. scale: LOG or EVEN of ``spread_axis``.
     """
     spreads = [epoch.spreads[metric, whole_only] for epoch in epochs]
-    high = axis_end(spreads)
+    axis = axis_of(spreads, scale)
+    named = list(zip(spreads, labels(epochs), strict=True))
     curves = [
-        (min(x, high), q, place)
-        for place, spread in enumerate(spreads)
-        for q, x in enumerate(spread.curve)
-        if x <= high or q == 0 or spread.curve[q - 1] <= high
+        (axis.at(ms), q, place, ms) for place, spread in enumerate(spreads) for ms, q in on_axis(spread.curve, axis)
     ]
     names = [
-        (min(spread.curve[LABEL_AT[place]], high), LABEL_AT[place], place, name)
-        for place, (spread, name) in enumerate(zip(spreads, labels(epochs), strict=True))
+        (*_name_at(spread, axis, LABEL_AT[place]), place, name) for place, (spread, name) in enumerate(named)
         if spread.curve
-    ]
+    ]  # fmt: skip
+    notes = [text for spread, name in reversed(named) if (text := _beyond(spread, axis, name, t))]
     return {
-        "curves": rows({"x": F32, "q": F32, "e": I8}, curves),
+        "curves": rows({"x": F32, "q": F32, "e": I8, "v": F32}, curves),
         "names": rows({"x": F32, "q": F32, "e": I8, "t": TEXT}, names),
-        "frame": rows({"hi": F32}, [(high,)]),
-        "ticks": rows({"x": F32, "t": TEXT}, _ms_ticks(high)),
+        "notes": rows({"i": I8, "t": TEXT}, list(enumerate(notes))),
+        "frame": rows({"hi": F32}, [(axis.length,)]),
+        "ticks": rows({"x": F32, "t": TEXT}, axis.ticks()),
         "guides": rows({"q": F32, "t": TEXT}, [(q, "" if q == 95 else f"{q}%") for q in GUIDES]),
     }
 
 
-def _ms_ticks(high: float) -> list[tuple[float, str]]:
-    return [(1000 * x, text) for x, text in ticks(0.0, high / 1000)]
+def _name_at(spread: Spread, axis: Axis, wanted: int) -> tuple[float, float]:
+    """Where on its curve a name stands: at ``wanted`` percent, or where the curve leaves the axis before that."""
+    ms = min(max(spread.curve[wanted], axis.low), axis.high)
+    at = share_at(spread.curve, ms) if ms != spread.curve[wanted] else float(wanted)
+    return min(axis.at(ms), NAME_END * axis.length), at
+
+
+def _beyond(spread: Spread, axis: Axis, name: str, t: Translate) -> str:
+    """What the axis does not show of an epoch; "" when it shows all."""
+    beyond = spread.num_beyond(axis.high)
+    if not beyond:
+        return ""
+    return t("{name}: {n} of {all} beyond {end}, the longest {longest}", name=name, n=f"{beyond:,}",
+             all=f"{spread.n:,}", end=short_ms(axis.high), longest=short_ms(spread.longest))  # fmt: skip
 
 
 def tokens_data(epochs: Sequence[EpochSummary], unit: str) -> dict[str, bytes]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from dashboard.figures import percentile
@@ -14,6 +16,9 @@ from dashboard.figures import percentile
 CAPACITY: Final = 2_000
 QUANTILES: Final = (50, 90, 95, 99)
 CURVE_POINTS: Final = 101
+EDGES: Final = tuple(float(f"{f}e{p}") for p in range(-3, 8) for f in (1, 1.5, 2, 3, 5, 7))
+"""Milliseconds at which an axis can end. How many samples lie beyond each is counted as they come, so that it is told
+exactly, of all samples and not of those that are kept."""
 
 
 def needed(q: float) -> int:
@@ -27,7 +32,8 @@ class Spread:
     ended under another policy.
 
     values: one for each of QUANTILES, None where ``kept`` is less than ``needed``. curve: the percentiles 0, 1 .. 100,
-    () without a sample.
+    the last of all n, () without a sample. longest: of all n, 0 without a sample. beyond: how many of all n are longer
+    than each of EDGES.
     """
 
     n: int
@@ -35,14 +41,38 @@ class Spread:
     spanning: int
     values: tuple[float | None, ...]
     curve: tuple[float, ...]
+    longest: float
+    beyond: tuple[int, ...]
+
+    def num_beyond(self, edge: float) -> int:
+        """Samples longer than ``edge``, which is one of EDGES."""
+        return self.beyond[EDGES.index(edge)]
 
 
-def _spread(n: int, spanning: int, ordered: Sequence[float]) -> Spread:
+@dataclass(slots=True)
+class _Tally:
+    """Of samples that came, those that are not kept included. longest: milliseconds.
+
+    up_to: how many lie between each of EDGES and the one before it; the last, beyond them all.
+    """
+
+    up_to: list[int]
+    longest: float = 0.0
+
+    def add(self, ms: float) -> None:
+        self.up_to[bisect_left(EDGES, ms)] += 1
+        self.longest = max(self.longest, ms)
+
+
+def _spread(n: int, spanning: int, ordered: Sequence[float], tallies: Sequence[_Tally]) -> Spread:
     kept = len(ordered)
+    places = [sum(counts) for counts in zip(*(tally.up_to for tally in tallies), strict=True)]
+    beyond = tuple(n - below for below in accumulate(places[:-1]))
+    longest = max(tally.longest for tally in tallies)
     values = tuple(1000 * percentile(ordered, q) if kept >= needed(q) else None for q in QUANTILES)
     last = CURVE_POINTS - 1
-    curve = tuple(1000 * percentile(ordered, 100 * i / last) for i in range(CURVE_POINTS)) if ordered else ()
-    return Spread(n, kept, spanning, values, curve)
+    curve = (*(1000 * percentile(ordered, 100 * i / last) for i in range(last)), longest) if ordered else ()
+    return Spread(n, kept, spanning, values, curve, longest, beyond)
 
 
 class Reservoir:
@@ -51,12 +81,13 @@ class Reservoir:
     same order give the same choice.
     """
 
-    __slots__ = ("_capacity", "_rng", "_spans", "_values", "n", "spanning")
+    __slots__ = ("_capacity", "_rng", "_spans", "_tallies", "_values", "n", "spanning")
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._values = array("d")
         self._spans = bytearray()
+        self._tallies = tuple(_Tally([0] * (len(EDGES) + 1)) for _ in (False, True))
         self._rng = random.Random(capacity)
         self.n = self.spanning = 0
 
@@ -64,6 +95,7 @@ class Reservoir:
         """Take a sample in seconds. spans: it does not lie under one policy alone."""
         self.n += 1
         self.spanning += spans
+        self._tallies[spans].add(1000 * value)
         if len(self._values) < self._capacity:
             self._values.append(value)
             self._spans.append(spans)
@@ -76,6 +108,6 @@ class Reservoir:
     def spread(self, *, whole_only: bool) -> Spread:
         """As of now. whole_only: without the samples that span."""
         if not whole_only:
-            return _spread(self.n, self.spanning, sorted(self._values))
+            return _spread(self.n, self.spanning, sorted(self._values), self._tallies)
         whole = sorted(value for value, spans in zip(self._values, self._spans, strict=True) if not spans)
-        return _spread(self.n - self.spanning, 0, whole)
+        return _spread(self.n - self.spanning, 0, whole, self._tallies[:1])

@@ -16,6 +16,7 @@ from dashboard.i18n import N_, Translate
 
 CURVE_HEIGHT: Final = 196
 AXIS_HEIGHT: Final = 16
+NOTE_HEIGHT: Final = 15
 LEFT: Final = 40
 RIGHT: Final = 20
 ROW_HEIGHT: Final = 27
@@ -78,7 +79,7 @@ def spread(theme: Theme, t: Translate) -> dict[str, Any]:
         .encode(
             x=_quantitative("x"), y=_quantitative("q", up),
             tooltip=[
-                alt.Tooltip("x:Q", title=t("at most (ms)"), format=",.1f"),
+                alt.Tooltip("v:Q", title=t("at most (ms)"), format=",.1f"),
                 alt.Tooltip("q:Q", title=t("percent of the samples"), format=".0f"),
             ],
         )
@@ -89,10 +90,19 @@ def spread(theme: Theme, t: Translate) -> dict[str, Any]:
         .encode(x=_quantitative("x"), y=_quantitative("q", up), text="t:N", color=raw("c"))
     )
     names = haloed(theme, base, align="left", dx=5, dy=6, fontSize=12)
-    top = alt.layer(_frame(LEFT, RIGHT), grid, rules, left, *reversed(lines), points, *names)
+    layers = [grid, rules, left, *reversed(lines), points, *names, *_notes(theme)]
+    top = alt.layer(_frame(LEFT, RIGHT), *layers)
     panels = [top.properties(height=CURVE_HEIGHT), _axis(theme, LEFT, RIGHT)]
     spec: dict[str, Any] = alt.vconcat(*panels, spacing=2).resolve_scale(x="shared").to_dict(validate=False)
     return spec
+
+
+def _notes(theme: Theme) -> list[Any]:
+    """What lies beyond the axis, in the corner that distributions leave free."""
+    base = alt.Chart(data("notes")).transform_calculate(y=f"{CURVE_HEIGHT - 16} - datum.i * {NOTE_HEIGHT}")
+    down = {"field": "y", "type": "quantitative", "scale": None, "axis": None}
+    base = base.encode(x={"value": {"expr": f"width-{RIGHT + 4}"}}, y=down, text="t:N")
+    return haloed(theme, base, align="right", baseline="middle", fontSize=11, color=theme.ink)
 
 
 def tokens(theme: Theme, t: Translate) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import streamlit as st
@@ -28,6 +28,7 @@ from dashboard.number_frames import (
     split_frame,
     steps_frame,
 )
+from dashboard.spread_axis import EVEN, LOG
 from dashboard.views import numbers as views
 from dashboard.views.markup import scroll
 from dashboard.visit import is_presenter, visit
@@ -59,16 +60,9 @@ def numbers(language: str, theme_name: str) -> None:
     epochs = shown(summary)
     metric, whole_only = _choose(t)
     trouble(running.client.state, t, has_controls=is_presenter())
-    charts = epoch_specs(theme_name, language)
     wide, side = st.columns([1.12, 1.0])
     with wide:
-        guarded(
-            lambda: st.html(title(t(views.TITLES[metric]), t("share of the samples that are at most so long"))),
-            "spread title",
-        )
-        data = spread_data(epochs, metric, whole_only=whole_only)
-        alt = t("distribution of {metric}, a curve an epoch", metric=t(views.SHORT[metric]))
-        guarded(lambda: vega(charts["spread"], data, alt), "spread")
+        _spread(epochs, metric, epoch_specs(theme_name, language)["spread"], t, whole_only=whole_only)
     with side:
         guarded(lambda: st.html(title(t("Percentiles by epoch"), t("the newest first"))), "percentiles title")
         inner = views.percentiles(epochs, metric, theme, t, whole_only=whole_only) + views.missed(summary, t)
@@ -101,6 +95,24 @@ def _choose(t: Translate) -> tuple[str, bool]:
     ):
         st.html(f'<div class="bs-defs">{views.definitions(t)}</div>')
     return metric or "ttft", whole_only
+
+
+def _spread(
+    epochs: list[EpochSummary], metric: str, chart: Mapping[str, Any], t: Translate, *, whole_only: bool
+) -> None:
+    head, pick = st.columns([2.2, 1.0], vertical_alignment="center")
+    with head:
+        st.html(title(t(views.TITLES[metric]), t("share of the samples that are at most so long")))
+    with pick:
+        scale = st.segmented_control(
+            t("Axis"), [LOG, EVEN], key="numbers.axis", default=LOG, required=True, width="stretch",
+            format_func=lambda name: t("log") if name == LOG else t("linear"), label_visibility="collapsed",
+            help=t("A logarithmic axis shows all samples, to the longest. A linear one ends where most of them do, and "
+                   "says how many lie beyond."),
+        )  # fmt: skip
+    data = spread_data(epochs, metric, t, whole_only=whole_only, scale=scale or LOG)
+    alt = t("distribution of {metric}, a curve an epoch", metric=t(views.SHORT[metric]))
+    guarded(lambda: vega(chart, data, alt), "spread")
 
 
 def _tokens(epochs: list[EpochSummary], theme_name: str, language: str, t: Translate) -> None:

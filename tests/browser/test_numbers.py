@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -102,5 +103,9 @@ def test_live_charts_are_saved_as_pictures_and_tables(open_page):
 def test_the_page_speaks_korean(open_page, server):
     page = numbers_page(open_page, server, "ko-KR")
     expect(page.get_by_text("에포크별 백분위수")).to_be_visible()
+    zero = page.locator(CHARTS).first.locator("svg text", has_text=re.compile(r"^0 m?s$"))
+    expect(zero).to_have_count(0, timeout=WAIT_MS)
+    page.get_by_text("선형", exact=True).click()
+    expect(zero).to_have_count(1, timeout=WAIT_MS)
     expect(page.get_by_role("button", name="표 CSV")).to_be_visible()
     assert lines_of(saved(page, page.get_by_role("button", name="토큰 CSV").click))

@@ -13,9 +13,11 @@ from dashboard.arrow import decode
 from dashboard.chart_frames import blocks_frame, lanes_frame, life_frame, queue_frame, running_frame, series_frame
 from dashboard.charts.specs import epoch_specs
 from dashboard.downloads import csv_of, guarded_text
-from dashboard.epoch_tables import SHARES, TOKENS, axis_end, ceiling, shown, spread_data, tokens_data
+from dashboard.epoch_tables import SHARES, TOKENS, ceiling, shown, spread_data, tokens_data
 from dashboard.frame import with_selection
+from dashboard.i18n import translator
 from dashboard.number_frames import epochs_frame, events_frame, filtered, requests_frame, steps_frame
+from dashboard.spread_axis import EVEN, LOG
 from scheduler import SchedulerPolicy
 from tests.dashboard.fakes import FakeClient, engine_with
 from tests.dashboard.page_script import charts, html, page
@@ -72,16 +74,17 @@ def test_tables_are_chosen_and_filtered_by_words(running):
         assert not at.exception
 
 
-def test_curves_rise_to_the_end_of_the_axis_and_each_epoch_has_its_name(running):
+@pytest.mark.parametrize("scale", [LOG, EVEN])
+def test_curves_rise_to_the_end_of_the_axis_and_each_epoch_has_its_name(running, scale):
     epochs = shown(summary(running))
-    data = {name: decode(table) for name, table in spread_data(epochs, "e2e", whole_only=False).items()}
+    tables = spread_data(epochs, "e2e", translator("en"), whole_only=False, scale=scale)
+    data = {name: decode(table) for name, table in tables.items()}
     (high,) = data["frame"]["hi"]
     for place in range(len(epochs)):
         xs = [x for x, e in zip(data["curves"]["x"], data["curves"]["e"], strict=True) if e == place]
         assert xs == sorted(xs)
         assert xs[-1] <= high
     assert data["names"]["t"] == ["v2", "v1"]
-    assert high == axis_end([e.spreads["e2e", False] for e in epochs])
 
 
 @pytest.mark.parametrize("value", [0.0004, 0.9, 1, 1.01, 14.9, 15, 99, 700, 701, 123456.0])
