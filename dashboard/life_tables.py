@@ -30,6 +30,13 @@ STAGES: Final = ("waiting", "prefill", "decode", "recompute", "preempted", "memo
 STAGE_CODE: Final = {name: code for code, name in enumerate(STAGES)}
 POINTS: Final = ("queued", "admitted", "preempted", "resumed", "finished", "aborted", "restart")
 POINT_CODE: Final = {name: code for code, name in enumerate(POINTS)}
+WORD_ORDER: Final = ("finished", "aborted", "queued", "admitted", "restart", "preempted", "resumed")
+"""Whose word is written where there is not room for all."""
+UPPER: Final = ("queued", "preempted")
+"""Whose word stands in the upper row, while there is room."""
+WORD_ROOM: Final = 0.1
+"""Share of the axis that is kept for a word: 52 px of 520, the axis in a window of 700."""
+NO_WORD: Final = -1
 BINS: Final = 360
 """Columns of the blame lane: within each the parts are shown as shares of its time."""
 MAX_TICKS: Final = 400
@@ -125,14 +132,35 @@ def tokens_table(life: Life, window: tuple[int, int]) -> bytes:
     return rows({"x": F32}, [(_seconds(life, at),) for at in shown[::every]])
 
 
+def words_beside(points: Sequence[tuple[float, str]]) -> list[tuple[int, int]]:
+    """Where the word of each point stands, so that no two overlap: row, and 1 = left of its sign, 0 = right of it.
+
+    points: place as a share of the axis, kind. The row is NO_WORD where neither row has room; the end of a life comes
+    first, then what happens once, then what may happen often.
+    """
+    found = [(NO_WORD, 0)] * len(points)
+    taken: list[tuple[int, float]] = []
+    for i in sorted(range(len(points)), key=lambda i: (WORD_ORDER.index(points[i][1]), points[i][0])):
+        at, kind = points[i]
+        is_left = at > 1 - WORD_ROOM
+        low = at - WORD_ROOM if is_left else at
+        usual = 0 if kind in UPPER else 1
+        for row in (usual, 1 - usual):
+            if all(r != row or abs(low - other) >= WORD_ROOM for r, other in taken):
+                taken.append((row, low))
+                found[i] = (row, int(is_left))
+                break
+    return found
+
+
 def points_table(life: Life, window: tuple[int, int]) -> bytes:
-    """x: when in seconds; p: code of POINTS; h: 1 = its word stands to the left, for want of room at the right."""
+    """x: when in seconds; p: code of POINTS; r, h: row and side of its word (see ``words_beside``)."""
     low, high = window
     shown = [m for m in life.moments if m.kind in POINT_CODE and low <= m.at <= high]
-    late = low + (high - low) * 9 // 10
+    places = words_beside([((m.at - low) / (high - low), m.kind) for m in shown])
     return rows(
-        {"x": F32, "p": I8, "h": I8},
-        [(_seconds(life, m.at), POINT_CODE[m.kind], int(m.at > late)) for m in shown],
+        {"x": F32, "p": I8, "r": I8, "h": I8},
+        [(_seconds(life, m.at), POINT_CODE[m.kind], *place) for m, place in zip(shown, places, strict=True)],
     )
 
 

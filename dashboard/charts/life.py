@@ -88,7 +88,7 @@ def _points(theme: Theme, t: Translate) -> list[Any]:
             o=f"datum.p == 2 || datum.p == 6 ? {json.dumps(theme.red)} : {json.dumps(theme.ink)}",
             z="datum.p == 2 ? 110 : 50",
             t=f"{json.dumps([t(word) for word in POINT_WORDS], ensure_ascii=False)}[datum.p]",
-            a="datum.p == 0 || datum.p == 2 ? 12 : 26",
+            a="datum.r == 0 ? 12 : 26",
         )
         .encode(x=_x())
     )
@@ -97,7 +97,7 @@ def _points(theme: Theme, t: Translate) -> list[Any]:
     )
     words = []
     for side, align, dx in ((0, "left", 2), (1, "right", -2)):
-        shown = base.transform_filter(f"datum.h == {side}").encode(y=_pixels("a"), text="t:N")
+        shown = base.transform_filter(f"datum.r >= 0 && datum.h == {side}").encode(y=_pixels("a"), text="t:N")
         words += haloed(theme, shown, align=align, dx=dx, fontSize=11, color=theme.ink)
     return [signs, *words]
 

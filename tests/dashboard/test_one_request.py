@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -14,7 +15,19 @@ from dashboard.charts.theme import THEMES
 from dashboard.hub import Hub
 from dashboard.i18n import translator
 from dashboard.life_numbers import numbers_of, rounded
-from dashboard.life_tables import GROUPS, STAGES, WINDOWS, life_data, shares, ticks, window_of
+from dashboard.life_tables import (
+    GROUPS,
+    NO_WORD,
+    POINTS,
+    STAGES,
+    WINDOWS,
+    WORD_ROOM,
+    life_data,
+    shares,
+    ticks,
+    window_of,
+    words_beside,
+)
 from dashboard.lives import LifeBook
 from dashboard.reasons import CAUSE_WORDS, SENTENCES, STAGE_WORDS, gap_words
 from dashboard.views.life import gaps
@@ -80,6 +93,22 @@ def test_every_window_lies_in_the_life_and_has_an_axis(client, which):
     data = {name: decode(table) for name, table in life_data(life, which).items()}
     assert len(data["ticks"]["x"]) >= 2
     assert len(data["tokens"]["x"]) >= 2
+
+
+def test_words_of_the_life_line_do_not_overlap_and_the_end_has_one():
+    rng = random.Random(2)
+    for _ in range(500):
+        points = [(rng.random(), rng.choice(POINTS)) for _ in range(rng.randint(0, 12))] + [(rng.random(), "finished")]
+        placed = [
+            (row, at - WORD_ROOM * left) for (at, _), (row, left) in zip(points, words_beside(points), strict=True)
+        ]
+        written = sorted(word for word in placed if word[0] != NO_WORD)
+        assert all(0 <= low <= 1 - WORD_ROOM + 1e-9 for _, low in written)
+        assert all(a[0] != b[0] or b[1] - a[1] >= WORD_ROOM - 1e-9 for a, b in pairwise(written))
+        assert any(kind == "finished" and word[0] != NO_WORD for (_, kind), word in zip(points, placed, strict=True))
+    crowded = [(0.0, "queued"), (0.01, "admitted"), (0.04, "preempted"), (0.05, "resumed"), (1.0, "finished")]
+    assert words_beside(crowded) == [(0, 0), (1, 0), (NO_WORD, 0), (NO_WORD, 0), (1, 1)]
+    assert [row for row, _ in words_beside([(0, "queued"), (0.2, "admitted"), (0.25, "resumed")])] == [0, 1, 0]
 
 
 def test_an_axis_has_few_round_ticks_whatever_its_span():
