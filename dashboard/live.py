@@ -21,6 +21,7 @@ from dashboard.desk import Desk
 from dashboard.elements import guarded, title, trouble, vega
 from dashboard.hub import Frame, with_selection
 from dashboard.i18n import N_, Translate, translator
+from dashboard.narrow_style import HEAD, STATE, TIME
 from dashboard.preempted import preempted_panel
 from dashboard.prompt import prompt_panel
 from dashboard.scrubber import scrubber
@@ -58,12 +59,11 @@ class Places:
 
 def places(*, has_controls: bool) -> Places:
     """The page from top to bottom, with nothing in it yet."""
-    strip, choice, *holds = st.columns(
-        [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7], vertical_alignment="center"
-    )
+    widths = [6.0, 1.7, 1.25, 0.95] if has_controls else [8.2, 1.7]
+    strip, choice, *holds = st.container(key=HEAD).columns(widths, vertical_alignment="center")
     tiles = st.container()
-    queue, running, memory = st.columns([1.0, 1.05, 2.35])
-    lanes, side = st.columns([3.25, 1.15])
+    queue, running, memory = st.container(key=STATE).columns([1.0, 1.05, 2.35])
+    lanes, side = st.container(key=TIME).columns([3.25, 1.15])
     return Places(strip, choice, tuple(holds), tiles, queue, running, memory, lanes, side, st.container())
 
 

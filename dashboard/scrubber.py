@@ -13,6 +13,7 @@ from dashboard.engine import Engine
 from dashboard.frame import Frame
 from dashboard.i18n import N_, Translate
 from dashboard.moment import Problem
+from dashboard.narrow_style import SCRUBBER
 from dashboard.past import Kept, Moment
 from dashboard.strip import span, thumb_table
 
@@ -31,7 +32,7 @@ NO_CHANGE: Final = N_("No change of policy in the kept history.")
 
 def scrubber(running: Engine, spec: Mapping[str, Any], shown: Frame, newest: Frame, t: Translate) -> None:
     """Always the same elements. shown: the picture above; newest: the live one."""
-    with st.container(key="scrubber"):
+    with st.container(key=SCRUBBER):
         left, right = st.columns([1.6, 1.0])
         with left:
             _strip(running, spec, shown, t)

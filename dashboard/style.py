@@ -6,6 +6,7 @@ from functools import cache
 
 from dashboard.charts.theme import FONTS, THEMES, Theme
 from dashboard.charts.window import MOST_PX, PLAIN_PX, SHARES
+from dashboard.narrow_style import narrow_sheet
 
 
 def _frame() -> str:
@@ -14,6 +15,8 @@ def _frame() -> str:
 .stMainBlockContainer, [data-testid="stMainBlockContainer"] { padding: 6px 18px 6px 18px; max-width: none; }
 [data-testid="stHeader"] { height: 0; min-height: 0; background: transparent; }
 [data-testid="stMainMenu"] { position: fixed; right: 0; top: 8px; width: 18px; height: 34px; }
+[data-testid="stExpandSidebarButton"] { position: fixed; left: 0; top: 8px; width: 18px; height: 34px; min-width: 0;
+  min-height: 0; padding: 0; }
 [data-testid="stMainMenu"] button { width: 100%; height: 34px; min-width: 0; min-height: 0; margin: 0; padding: 0; }
 [data-testid="stMainMenu"] svg { width: 17px; height: 17px; }
 [data-testid="stStatusWidget"] { position: fixed; right: 20px; top: 0; }
@@ -135,10 +138,11 @@ def _scrubber() -> str:
     return """
 .st-key-scrubber [data-testid="stHorizontalBlock"] { gap: 5px; }
 .st-key-scrubber > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] { gap: 14px; }
-.st-key-scrubber button { min-height: 32px; height: 32px; padding: 0 4px; }
+.st-key-scrubber button { min-height: 30px; height: 30px; padding: 0 4px; }
 .st-key-scrubber button p { font-size: 13px; }
 .st-key-scrubber kbd, .st-key-scrubber [data-testid="stSliderThumbValue"] { display: none; }
 .st-key-scrubber [data-testid="stSlider"] { height: 20px; margin-top: -4px; }
+.st-key-scrubber [role="group"], .st-key-scrubber [role="group"] > div { height: 24px; }
 .st-key-scrubber [data-testid="stSliderTickBar"] { display: none; }"""
 
 
@@ -205,17 +209,11 @@ def _room(c: Theme) -> str:
   [data-testid="stHeader"] {{ height: 44px; min-height: 44px; }}
   [data-testid="stToolbar"] {{ height: 44px; }}
   [data-testid="stMainMenu"] {{ right: 6px; width: 34px; }}
-  .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"])) {{
-    flex-wrap: nowrap; }}
-  .st-key-scrubber [data-testid="stHorizontalBlock"]:not(:has([data-testid="stHorizontalBlock"]))
-    > [data-testid="stColumn"] {{ min-width: 0; flex: 1 1 0; }}
-  .st-key-scrubber button {{ padding: 0 1px; min-width: 0; }}
-  .st-key-scrubber button p {{ font-size: 11.5px; white-space: normal; line-height: 13px; }}
+  [data-testid="stExpandSidebarButton"] {{ left: 6px; width: 34px; }}
   .bs-title, .bs-account, .bs-gloss {{ white-space: normal; height: auto; overflow: visible; }}
   .bs-reason {{ height: auto; }} .bs-gauges {{ flex-wrap: wrap; height: auto; }}
   div.bs-row.bs-small {{ white-space: normal; height: auto; }}
   [data-testid="stMainBlockContainer"] {{ padding-top: 48px; }}
-  .bs-tiles {{ grid-template-columns: 1fr 1fr; height: auto; }}
   .bs-strip {{ height: auto; }} .bs-strip .bs-row {{ flex-wrap: wrap; height: auto; white-space: normal; }}
 }}"""
 
@@ -279,7 +277,7 @@ def sheet(theme_name: str) -> str:
         _numbers(c),
         _experiments(c),
     )
-    parts = (_frame(), base, *sheets)
+    parts = (_frame(), base, *sheets, narrow_sheet())
     return f"<style>{''.join(parts)}</style>"
 
 

@@ -13,7 +13,7 @@ from dashboard.charts.theme import Theme
 from dashboard.i18n import N_, Translate
 
 TITLE: Final = N_("Iterations: tall = prefill chunk, thin = one decode token")
-LANES_HEIGHT: Final = 172
+LANES_HEIGHT: Final = 164
 WORDS_HEIGHT: Final = 28
 """Head of the lanes, for the words of policy marks."""
 

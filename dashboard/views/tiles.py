@@ -8,9 +8,13 @@ from dashboard.views.markup import esc
 
 
 def _ms(value: float | None) -> str:
+    """Three digits, for which each tile has room."""
     if value is None:
         return "–"
-    return f"{value / 1000:.2f} s" if value >= 1000 else f"{value:.0f} ms"
+    if value < 999.5:
+        return f"{value:.0f} ms"
+    seconds = value / 1000
+    return f"{seconds:,.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f} s"
 
 
 def _pair(p: Percentiles) -> str:
@@ -67,4 +71,4 @@ def tiles(figures: Figures | None, t: Translate) -> str:
 
 
 def _row(parts: list[str]) -> str:
-    return f'<div class="bs-tiles">{"".join(parts)}</div>'
+    return f'<div class="bs-wide"><div class="bs-tiles">{"".join(parts)}</div></div>'

@@ -10,6 +10,16 @@ from tests.browser.test_projector import HIDDEN
 
 pytestmark = pytest.mark.browser
 
+CUT = """() => {
+  for (const e of document.querySelectorAll('.bs-tile:nth-child(2) .bs-value, .bs-tile:nth-child(3) .bs-value'))
+    e.innerHTML = '888 ms<span class="bs-second"> / 888 ms</span>';  // the longest that a tile has to hold
+  const button = '[data-testid=stMain] button';
+  return [...document.querySelectorAll(`.bs-tile, .bs-gloss, ${button}, ${button} *`)]
+    .filter(e => e instanceof HTMLElement && e.checkVisibility() && getComputedStyle(e).overflow !== 'visible')
+    .filter(e => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 2)
+    .map(e => `${innerWidth}: ${e.innerText}`);
+}"""
+"""Tiles and buttons that show less than they say."""
 CHARTS = "[...document.querySelectorAll('[data-testid=stVegaLiteChart]')]"
 
 
@@ -18,8 +28,8 @@ def sized(browser, server):
     """``sized(width, height)``: a page of that size whose charts are drawn, up to the one of place ``last``."""
     contexts = []
 
-    def one(width: int, height: int, last: int = LAST_CHART):
-        context = browser.new_context(viewport={"width": width, "height": height}, locale="en-US")
+    def one(width: int, height: int, last: int = LAST_CHART, locale: str = "en-US"):
+        context = browser.new_context(viewport={"width": width, "height": height}, locale=locale)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)
@@ -50,3 +60,17 @@ def test_a_phone_has_nothing_beside_the_page(sized):
     page.wait_for_timeout(2000)
     settles(page, f"() => ({HIDDEN})()[0]", 0)
     settles(page, f"() => {CHARTS}.every(e => e.querySelector('svg').getBoundingClientRect().right <= 390)", True)
+
+
+@pytest.mark.parametrize("locale", ["en-US", "ko-KR"])
+def test_tiles_and_buttons_are_whole_down_to_a_tablet(sized, locale):
+    page = sized(1440, 900, locale=locale)
+    low = (
+        "document.querySelector('.st-key-scrubber [data-testid=stSlider] [role=group]').getBoundingClientRect().bottom"
+    )
+    settles(page, f"() => {low} <= 900", True)
+    for width in (1200, 1000, 900, 800, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        settles(page, "() => innerWidth", width)
+        settles(page, CUT, [])
+        settles(page, f"() => ({HIDDEN})()[0]", 0)
