@@ -23,6 +23,7 @@ from dashboard import addresses, engine
 from dashboard.delivery import deliver_whole
 from dashboard.door import Door
 from dashboard.entrance import PATH, Doorway, Entrance
+from dashboard.kept_files import keep_files
 from dashboard.presses import act_once
 from dashboard.settings import SettingsError
 from model_runner.errors import RunnerConfigError
@@ -32,6 +33,7 @@ from model_runner.http.settings import from_environment
 
 act_once()
 deliver_whole()
+keep_files()
 # The kept steps are hundreds of thousands of live objects: Python's default looks through all of them so often that it
 # took a fifth of the server's time.
 gc.set_threshold(10_000, 10, 10)
