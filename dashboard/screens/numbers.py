@@ -12,6 +12,7 @@ import streamlit as st
 from dashboard import engine
 from dashboard.charts.specs import epoch_specs
 from dashboard.charts.theme import THEMES
+from dashboard.column_words import chosen_rows, heads
 from dashboard.downloads import csv_button
 from dashboard.elements import guarded, title, trouble, vega
 from dashboard.engine import Engine
@@ -23,7 +24,6 @@ from dashboard.number_frames import (
     curves_frame,
     epochs_frame,
     events_frame,
-    filtered,
     requests_frame,
     split_frame,
     steps_frame,
@@ -174,21 +174,28 @@ def tables(language: str) -> None:
     whole_only = bool(st.session_state.get("numbers.whole"))
     make = _maker(running, which, _limits(), whole_only)
     with saves[0]:
-        csv_button(t("Table as CSV"), lambda: filtered(make(), text), which, "numbers.csv", t)
+        csv_button(t("Table as CSV"), lambda: chosen_rows(make(), text, t)[1], which, "numbers.csv", t)
     book = running.hub.epochs
     with saves[1]:
         curves = partial(_all_curves, book.summary, whole_only)
         csv_button(t("Curves as CSV"), curves, "curves", "numbers.curves", t)
     with saves[2]:
         csv_button(t("Tokens as CSV"), lambda: split_frame(book.summary()), "tokens", "numbers.split", t)
-    table = filtered(make(), text)
+    table, _ = chosen_rows(make(), text, t)
     more = t("{n} rows, the newest {shown} are shown; a click on a head sorts. The file has all.",
              n=f"{len(table):,}", shown=f"{min(SHOWN_ROWS, len(table)):,}")  # fmt: skip
     st.html(title(t(TABLES[which]), more))
     st.dataframe(
         table.head(SHOWN_ROWS), key=f"numbers.rows.{which}", hide_index=True, height=TABLE_HEIGHT, row_height=28,
-        placeholder="–", alt=t("table of {what}", what=t(TABLES[which])),
+        placeholder="–", alt=t("table of {what}", what=t(TABLES[which])), column_config=_columns(table, t),
     )  # fmt: skip
+
+
+def _columns(table: pd.DataFrame, t: Translate) -> dict[str, Any]:
+    return {
+        name: st.column_config.Column(words["label"], help=words["help"])
+        for name, words in heads(list(table.columns), t).items()
+    }
 
 
 def _all_curves(summary: Callable[[], Summary | None], whole_only: bool) -> pd.DataFrame:

@@ -107,5 +107,6 @@ def test_the_page_speaks_korean(open_page, server):
     expect(zero).to_have_count(0, timeout=WAIT_MS)
     page.get_by_text("선형", exact=True).click()
     expect(zero).to_have_count(1, timeout=WAIT_MS)
+    expect(page.locator("[data-testid=stDataFrame]")).to_contain_text("대기 시간(ms)", timeout=WAIT_MS)
     expect(page.get_by_role("button", name="표 CSV")).to_be_visible()
     assert lines_of(saved(page, page.get_by_role("button", name="토큰 CSV").click))
