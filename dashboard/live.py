@@ -38,7 +38,7 @@ TICK_S: Final = 0.25
 REST_S: Final = 1.0
 """Between two drawings of the words and controls beside the pictures while the engine runs: nobody reads faster, and
 each costs the browser as much as a chart."""
-PANEL_HEIGHT: Final = 248
+PANEL_HEIGHT: Final = 240
 
 
 @dataclass(frozen=True, slots=True)

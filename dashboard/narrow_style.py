@@ -10,6 +10,8 @@ from typing import Final
 
 HEAD, STATE, TIME, SCRUBBER = "live-head", "live-state", "live-time", "scrubber"
 """Names of the rows of the live page that ask for their width; so does the row of tiles."""
+NUMBERS: Final = "prompt-numbers"
+"""Name of the row of numbers in the narrow form of a request of one's own."""
 PARTS: Final = ", ".join([f".st-key-{name}" for name in (HEAD, STATE, TIME, SCRUBBER)] + [".bs-wide"])
 ROW: Final = '[data-testid="stHorizontalBlock"]'
 COLUMN: Final = '[data-testid="stColumn"]'
@@ -18,12 +20,15 @@ OUTER: Final = f'> [data-testid="stLayoutWrapper"] > {ROW}'
 
 
 def _buttons() -> str:
-    """Buttons side by side share what is left when each has the room for its words."""
+    """Buttons side by side share what is left when each has the room for its words; labels of numbers are not broken
+    within a word."""
     inner = f".st-key-{SCRUBBER} {COLUMN} {ROW}"
     return f"""
 {PARTS} {{ container-type: inline-size; }}
 {inner} {{ flex-wrap: wrap; }}
-{inner} > {COLUMN} {{ flex: 1 1 auto; width: auto; min-width: max-content; }}"""
+{inner} > {COLUMN} {{ flex: 1 1 auto; width: auto; min-width: max-content; }}
+.st-key-{NUMBERS} {ROW} {{ gap: 8px !important; flex-wrap: nowrap; }}
+.st-key-{NUMBERS} {COLUMN} {{ min-width: 0; }} .st-key-{NUMBERS} label p {{ font-size: 12px; white-space: nowrap; }}"""
 
 
 def _half() -> str:

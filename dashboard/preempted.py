@@ -15,7 +15,7 @@ from dashboard.views.preemptions import preemptions, summary
 from dashboard.visit import is_presenter, presenter_only
 from model_runner.client import RunnerClient
 
-LIST_HEIGHT: Final = 272
+LIST_HEIGHT: Final = 248
 
 
 def preempted_panel(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Translate) -> None:

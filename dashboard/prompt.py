@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
+from dashboard.narrow_style import NUMBERS
 from dashboard.refusals import refusal_words
 from dashboard.views.markup import esc, scroll
 from dashboard.views.request import follow
@@ -16,7 +17,7 @@ from dashboard.visit import is_presenter
 from model_runner.client import RunnerClient
 from scheduler import SamplingParams
 
-TEXT_HEIGHT: Final = 230
+TEXT_HEIGHT: Final = 196
 MAX_PROMPT: Final = 8000
 
 
@@ -28,7 +29,7 @@ def prompt_panel(client: RunnerClient, frame: Frame, theme: Theme, t: Translate)
             placeholder=t("Write a prompt of your own"),
             help=t("A longer text takes more prefill from the others' iterations and more KV blocks."),
         )  # fmt: skip
-        a, b, c = st.columns(3)
+        a, b, c = st.container(key=NUMBERS).columns([1.05, 1.15, 0.8])
         limit = a.number_input(
             t("max_tokens"), 1, 4096, 64, key="prompt.max_tokens",
             help=t("A longer answer holds its slot and its KV blocks longer."),

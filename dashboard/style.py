@@ -43,6 +43,8 @@ def _strip(c: Theme) -> str:
 [data-testid^="stBaseButton-primary"]:not(:disabled) p {{ color: {c.background}; }}
 [data-testid="stMultiSelect"] span[title], [data-testid="stMultiSelect"] span[title] ~ * {{
   color: {c.background} !important; }}
+[data-testid="stSidebar"] [data-testid="stButtonGroup"] [aria-checked="false"] {{
+  border-color: color-mix(in srgb, {c.ink} 20%, transparent); }}
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}

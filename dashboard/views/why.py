@@ -26,15 +26,14 @@ def decided(step: StepSnapshot, t: Translate) -> list[str]:
     """What the step did, one sentence each; not escaped."""
     used = sum(step.num_scheduled_tokens.values()) + sum(step.num_padding_tokens.values())
     rows = dict.fromkeys((*step.num_scheduled_tokens, *step.num_padding_tokens))
-    told = [
-        t(
-            "{n} requests compute {tokens} tokens; {left} of {budget} are not used.",
-            n=len(rows),
-            tokens=f"{used:,}",
-            left=f"{max(0, step.policy.max_num_batched_tokens - used):,}",
-            budget=f"{step.policy.max_num_batched_tokens:,}",
-        )
-    ]
+    budget = step.policy.max_num_batched_tokens
+    words = N_("{n} requests compute {tokens} tokens; {left} of {budget} are not used.")
+    if len(rows) == used == 1:
+        words = N_("1 request computes 1 token; {left} of {budget} are not used.")
+    elif len(rows) == 1:
+        words = N_("1 request computes {tokens} tokens; {left} of {budget} are not used.")
+    values = {"n": len(rows), "tokens": f"{used:,}", "left": f"{max(0, budget - used):,}", "budget": f"{budget:,}"}
+    told = [t(words, **values)]
     return told + [event_words(event, t) for event in step.events if event.kind in DECIDED_KINDS]
 
 

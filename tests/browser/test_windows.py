@@ -68,7 +68,9 @@ def test_tiles_and_buttons_are_whole_down_to_a_tablet(sized, locale):
     low = (
         "document.querySelector('.st-key-scrubber [data-testid=stSlider] [role=group]').getBoundingClientRect().bottom"
     )
-    settles(page, f"() => {low} <= 900", True)
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        settles(page, f"() => {low} <= 900", True)
     for width in (1200, 1000, 900, 800, 700):
         page.set_viewport_size({"width": width, "height": 900})
         settles(page, "() => innerWidth", width)

@@ -221,6 +221,8 @@ def test_why_says_what_each_waiting_request_needs_what_is_there_and_who_is_in_fr
     assert "max_num_seqs requests are running already" in text
     assert decided(step, EN)[0].startswith(f"{len(step.num_scheduled_tokens)} requests compute")
     assert f"{len(step.waiting)} not admitted: batch is full." in not_done(step, EN)
+    alone = replace(step, num_scheduled_tokens={"r0": 1}, num_padding_tokens={})
+    assert decided(alone, EN)[0] == "1 request computes 1 token; 15 of 16 are not used."
 
 
 def test_while_the_engine_is_held_why_tells_the_decisions_of_the_last_iteration_that_ran(client):
