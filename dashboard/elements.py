@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.i18n import Translate
 from dashboard.views.markup import esc
 from dashboard.views.status import notices
+from dashboard.visit import PROJECTOR
 from model_runner.views import ClientState
 
 _log = logging.getLogger(__name__)
@@ -45,12 +46,17 @@ def title(text: str, more: str = "") -> str:
 def vega(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None:
     """A chart whose specification stays, with the data of this tick.
 
+    In projector mode, where the style sheet zooms it, it is drawn as SVG, which stays sharp.
+
     Now and then it is put up anew. Vega keeps one entry for every row that ever passed a calculation (the operator
     "relay" of vega-dataflow 6), and lets go of them only with the whole view: about 40 kB a tick on the live page.
     """
-    turn = _turn(alt, hash(frozenset(data.items())))
-    renewed = {"usermeta": {**spec.get("usermeta", {}), "turn": turn}} if turn else {}
-    st.vega_lite_chart(spec={**spec, **renewed, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
+    meta = dict(spec.get("usermeta", {}))
+    if turn := _turn(alt, hash(frozenset(data.items()))):
+        meta["turn"] = turn
+    if st.session_state.get(PROJECTOR):
+        meta["embedOptions"] = {**meta.get("embedOptions", {}), "renderer": "svg"}
+    st.vega_lite_chart(spec={**spec, "usermeta": meta, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
 
 
 def _turn(name: str, shown: int) -> int:

@@ -8,11 +8,12 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import engine, location, projector, style
+from dashboard import choice, engine, location, projector, style
 from dashboard.following import follow, is_current
 from dashboard.i18n import LANGUAGES, N_, Translate
 from dashboard.keys import keys
-from dashboard.projector_style import projector_sheet
+from dashboard.moment import REQUEST
+from dashboard.projector_style import projector_sheet, reading_sheet
 from dashboard.screens import experiments, lesson, live, numbers, request, room
 from dashboard.settings import SettingsError
 from dashboard.views.markup import esc, plain
@@ -45,6 +46,8 @@ PAGES: Final[Mapping[str, Page]] = {
 
 Streamlit's own navigation is not used: a widget that all pages share forgets its value there in every other run.
 """
+READ_DOWN: Final = frozenset({"request", "numbers", "experiments"})
+"""Pages without a look of their own in projector mode."""
 
 
 def page() -> None:
@@ -81,7 +84,8 @@ def page() -> None:
         projector.draw(seen)
     else:
         if seen.projector:
-            st.html(projector_sheet(seen.theme_name))
+            sheets = projector_sheet(seen.theme_name)
+            st.html(sheets + reading_sheet(seen.theme_name) if seen.view in READ_DOWN else sheets)
         PAGES[seen.view].draw()
     keys(seen)
 
@@ -123,10 +127,11 @@ def _role(presenter: bool, t: Translate) -> None:
 
 
 def _go(key: str) -> None:
-    """Obey the control, unless the page has gone elsewhere since that control was drawn."""
+    """Obey the control, unless the page has gone elsewhere since that control was drawn. A request that nobody chose is
+    named in the address of its own page only."""
     if is_current(PAGE, key):
-        st.session_state[VIEW] = st.session_state[key]
-        location.write(**{VIEW: st.session_state[VIEW]})
+        st.session_state[VIEW] = view = st.session_state[key]
+        location.write(**{VIEW: view, REQUEST: request.named() if view == "request" else choice.chosen()})
 
 
 def _language_into_the_address() -> None:

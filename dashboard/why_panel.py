@@ -10,6 +10,7 @@ from dashboard import choice, location
 from dashboard.charts.theme import Theme
 from dashboard.hub import Frame
 from dashboard.i18n import Translate
+from dashboard.moment import REQUEST
 from dashboard.views.markup import plain, scroll
 from dashboard.views.why import why
 from dashboard.visit import VIEW
@@ -35,6 +36,6 @@ def why_panel(frame: Frame, theme: Theme, t: Translate) -> None:
 def _ask(request_id: str) -> None:
     """Go there with the next run of the whole page: what a tick draws is only a part of it."""
     st.session_state[VIEW] = "request"
-    location.write(**{VIEW: "request"})
+    location.write(**{VIEW: "request", REQUEST: request_id})
     st.session_state["request.wanted"] = request_id
     st.session_state[_GO] = True

@@ -58,7 +58,15 @@ def _frame(left: int, right: int) -> Any:
 
 
 def _axis(theme: Theme, left: int, right: int) -> Any:
-    text = alt.Chart(data("ticks")).mark_text(fontSize=11, color=theme.muted, baseline="middle")
+    """Where there is little room, as on a zoomed chart, only every second tick or fewer is named, from the middle."""
+    named = f"width - {left + right} > 260 || abs(datum.i - ceil(datum.c / 2)) % (floor((datum.c - 1) / 4) + 1) == 0"
+    text = (
+        alt.Chart(data("ticks"))
+        .transform_window(i="row_number()")
+        .transform_joinaggregate(c="count()")
+        .transform_filter(named)
+        .mark_text(fontSize=11, color=theme.muted, baseline="middle")
+    )
     return alt.layer(_frame(left, right), text.encode(x=_x("x"), y={"value": 9}, text="t:N")).properties(height=AXIS_PX)
 
 

@@ -45,10 +45,12 @@ TABLES: Final = {
 
 
 def draw() -> None:
-    """Numbers that tick once a second, and below them tables that stand still until they are asked for anew."""
+    """Numbers that tick once a second, and below them tables that stand still until they are asked for anew; those are
+    for the desk."""
     seen = visit()
     numbers(seen.language, seen.theme_name)
-    tables(seen.language)
+    if not seen.projector:
+        tables(seen.language)
 
 
 @st.fragment(run_every=TICK_S, key="numbers")

@@ -27,29 +27,49 @@ TICK_S: Final = 0.5
 MAX_KNOWN: Final = 1_000
 GAPS_HEIGHT: Final = 262
 BOX_HEIGHT: Final = 284
+PROPOSED: Final = "request.proposed"
+"""Who is shown before anybody has chosen one."""
+BARE: Final = "request.bare"
+"""Whether somebody went back to an address of this page that names no request."""
 EMPTY: Final = N_("Choose a request above: its whole life shows here. Requests that ended are kept for a while.")
 
 
 def draw() -> None:
     """The chosen request, anew in every tick."""
     seen = visit()
-    wanted = st.session_state.pop("request.wanted", "")
-    if not wanted and not choice.chosen():
-        wanted = location.field(REQUEST)
-    if wanted:
-        choice.choose(wanted)
-    one_request(seen.language, seen.theme_name)
-    save_life(engine.shared().hub, _shown(), seen.t)
+    _obey()
+    one_request(seen.language, seen.theme_name, seen.projector)
+    if not seen.projector:
+        save_life(engine.shared().hub, _shown(), seen.t)
+
+
+def _obey() -> None:
+    """Choose what a button or the address asks for. What this page has proposed by itself is no choice, though the
+    address holds it: nobody wants all others dimmed on the live page for having looked here."""
+    wanted, asked = st.session_state.pop("request.wanted", ""), location.field(REQUEST)
+    proposed = asked == st.session_state.get(PROPOSED, "")
+    if location.is_navigation():
+        choice.choose("" if proposed else asked)
+        st.session_state[BARE] = not asked
+    elif wanted or (not choice.chosen() and not proposed):
+        choice.choose(wanted or asked)
+
+
+def named() -> str:
+    """Whose life the page shows, or would show."""
+    hub = engine.shared().hub
+    return choice.chosen() or _of_interest(hub, hub.frame())
 
 
 @st.fragment(run_every=TICK_S, key="request")
-def one_request(language: str, theme_name: str) -> None:
-    """One tick."""
+def one_request(language: str, theme_name: str, is_room: bool) -> None:
+    """One tick. is_room: for projector mode."""
     running, t, theme = engine.shared(), translator(language), THEMES[theme_name]
     client, hub = running.client, running.hub
     frame = hub.frame()
-    chosen, window = _choose(client, hub, t)
-    chosen = chosen or _of_interest(hub, frame)
+    window = _choose(client, hub, t)
+    chosen = named()
+    _keep_address(chosen)
     trouble(client.state, t, has_controls=is_presenter())
     _shown()["id"] = chosen
     view = client.request(chosen) if chosen else None
@@ -59,24 +79,37 @@ def one_request(language: str, theme_name: str) -> None:
         st.html(f'<p class="bs-quiet">{esc(words, 300)}</p>')
         return
     mark = frame.marks.get(chosen, NO_MARK) if frame else NO_MARK
-    guarded(lambda: st.html(views.head(view, life, mark, theme, t) + views.tiles(life, t)), "head")
-    guarded(lambda: st.html(title(t("Life and blame"), t(views.KEY))), "title")
+    guarded(lambda: st.html(views.head(view, life, mark, theme, t) + views.tiles(life, t, is_room=is_room)), "head")
+    key = t(views.KEY_ROOM if is_room else views.KEY)
+    guarded(lambda: st.html(title(t("Life and blame"), key)), "title")
     if life is not None:
         alt = t("life of {id}: what it did, and who took its time", id=chosen)
         guarded(lambda: vega(life_spec(theme_name, language), life_data(life, window), alt), "life")
-    _below(view, life, t)
+    if is_room:
+        _below_room(view, life, t)
+    else:
+        _below(view, life, t)
+
+
+def _keep_address(shown: str) -> None:
+    """Let the address name who is shown, chosen or not, so that a link shows the same. Only where somebody went back to
+    an address without a name it stays: one put there would be a new entry of the browser's history, and nobody could go
+    further back."""
+    if choice.chosen() or not st.session_state.get(BARE):
+        st.session_state[BARE] = False
+        location.write(**{REQUEST: shown})
 
 
 def _of_interest(hub: Hub, frame: Frame | None) -> str:
     """Whose life shows before anybody has chosen one: of those that run, the one that was evicted most often, else that
     with the most output; without any, the newest that is known. It stays until it is forgotten."""
-    last = st.session_state.get("request.proposed", "")
+    last = st.session_state.get(PROPOSED, "")
     if last and hub.lives.life(last) is not None:
         return str(last)
     rows = [row for row in frame.snapshot.step.running if hub.lives.life(row.request_id)] if frame else []
     best = max(rows, key=lambda row: (row.num_preemptions, row.num_output_tokens), default=None)
     found = best.request_id if best is not None else next(iter(hub.lives.ids()), "")
-    st.session_state["request.proposed"] = found
+    st.session_state[PROPOSED] = found
     return found
 
 
@@ -86,8 +119,8 @@ def _shown() -> dict[str, str]:
     return held
 
 
-def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
-    """The controls: which request, and which part of its life."""
+def _choose(client: RunnerClient, hub: Hub, t: Translate) -> str:
+    """The controls: which request, and which part of its life; returns the part."""
     known = list(dict.fromkeys([v.request_id for v in reversed(client.requests())] + hub.lives.ids()))[:MAX_KNOWN]
     pick, part = st.columns([2, 1.2], vertical_alignment="center")
     with pick:
@@ -96,15 +129,13 @@ def _choose(client: RunnerClient, hub: Hub, t: Translate) -> tuple[str, str]:
             placeholder=t("Choose a request, or type its id (newest first)"),
             help=t("All requests that are kept, the newest first, those that ended too."),
         )  # fmt: skip
-    chosen = choice.chosen()
     with part:
         window = st.segmented_control(
             t("Part of its life"), list(WINDOWS), key="request.window", default=WHOLE, required=True,
             format_func=lambda name: t(WINDOWS[name]), label_visibility="collapsed", width="stretch",
             help=t("What the time axis shows."),
         )  # fmt: skip
-    location.write(**{REQUEST: chosen})
-    return chosen, window or WHOLE
+    return window or WHOLE
 
 
 def _below(view: RequestView | None, life: Life | None, t: Translate) -> None:
@@ -115,6 +146,13 @@ def _below(view: RequestView | None, life: Life | None, t: Translate) -> None:
         more = t("the longest first; a click on a head sorts")
         guarded(lambda: st.html(title(t("Gaps between tokens"), more)), "gaps title")
         guarded(lambda: _gaps(life, t), "gaps")
+    guarded(lambda: st.html(views.text(view, t)), "text")
+
+
+def _below_room(view: RequestView | None, life: Life | None, t: Translate) -> None:
+    """The longest gaps first, whose reasons are what a room is shown; no table to sort."""
+    guarded(lambda: st.html(views.longest(life, t)), "gaps")
+    guarded(lambda: st.html(views.totals(life, t)), "totals")
     guarded(lambda: st.html(views.text(view, t)), "text")
 
 

@@ -18,6 +18,9 @@ from model_runner.views import RequestView
 from scheduler.blame_life import Life
 
 MAX_GAPS: Final = 200
+GAPS_ROOM: Final = 3
+TILES_ROOM: Final = (1, 2, 4)
+"""Of the definitions, those that a room is shown."""
 LEAST_HELD: Final = 20_000_000
 """Nanoseconds: less is the time between reading one clock and another."""
 TEXT_HEIGHT: Final = 104
@@ -29,7 +32,7 @@ KEY: Final = N_(
     "Life: tall = prefill, half = decode, red edge = recompute, red line = evicted, thin grey = waiting; "
     "ticks = tokens. Below: which share of each moment went to what."
 )
-
+KEY_ROOM: Final = N_("tall = prefill, half = decode, red = evicted, thin = waiting; below: what each moment went to")
 DEFINITIONS: Final = (
     (N_("queue time"), N_("arrival to the first admission")),
     (N_("TTFT"), N_("arrival to the first token")),
@@ -59,8 +62,8 @@ def head(view: RequestView | None, life: Life | None, mark: int, theme: Theme, t
     return f'<div class="bs-head">{chip(mark, theme.hues, theme.on_hue)} {esc(name, 60)} · {told}</div>'
 
 
-def tiles(life: Life | None, t: Translate) -> str:
-    """Its numbers, each with its definition beneath."""
+def tiles(life: Life | None, t: Translate, *, is_room: bool = False) -> str:
+    """Its numbers, each with its definition beneath. is_room: three of them, for projector mode."""
     n = None if life is None else numbers_of(life)
     values = (
         ("–",) * 5
@@ -74,7 +77,8 @@ def tiles(life: Life | None, t: Translate) -> str:
             f'<div class="bs-tile"><div class="bs-name">{esc(t(name))}</div><div class="bs-value bs-second">'
             f'{esc(value)}</div><div class="bs-gloss" title="{esc(what)}">{esc(what)}</div></div>'
         )
-    return f'<div class="bs-tiles" style="grid-template-columns:repeat(5,1fr)">{"".join(boxes)}</div>'
+    shown = [boxes[i] for i in TILES_ROOM] if is_room else boxes
+    return f'<div class="bs-tiles" style="grid-template-columns:repeat({len(shown)},1fr)">{"".join(shown)}</div>'
 
 
 def totals(life: Life | None, t: Translate) -> str:
@@ -107,6 +111,18 @@ def gaps(life: Life | None, t: Translate) -> pd.DataFrame:
             t("who was in the way"): [gap_words(gap.parts, t) for gap, _ in shown],
         }
     ).astype({t("token"): "Int32", t("iteration"): "Int32"})
+
+
+def longest(life: Life | None, t: Translate) -> str:
+    """The few longest gaps between two tokens, for projector mode."""
+    rows = gaps(life, t).head(GAPS_ROOM)
+    body = [
+        [f"{row[2]:,.1f}", esc("–" if pd.isna(row[0]) else row[0]), esc(row[4], 160)]
+        for row in rows.itertuples(index=False)
+    ]
+    head = [esc(word) for word in (t("ms"), t("token"), t("who was in the way"))]
+    told = table(head, body, esc(t("no gap yet")))
+    return f'<div class="bs-title">{esc(t("The longest gaps between its tokens"))}</div>{told}'
 
 
 def text(view: RequestView | None, t: Translate) -> str:

@@ -35,6 +35,10 @@ HIDDEN = """() => {
 }"""
 
 
+READ_DOWN = (("request", 1), ("numbers", 2), ("experiments", 0))
+"""Pages that are read by going down them, and their charts while no experiment was made."""
+
+
 @pytest.fixture
 def open_page(open_page):
     """Pages that have settled: keys are heard only then."""
@@ -116,6 +120,22 @@ def test_the_list_of_keys_names_all_of_them_in_the_language_of_the_page(open_pag
     expect(dialog).to_be_hidden()
 
 
+def reads_down(page, width: int) -> None:
+    """The pages after the live one, in projector mode: what is on them is large enough, charts fill the image's width
+    and nothing lies beside it."""
+    for place, (name, charts) in enumerate(READ_DOWN, start=1):
+        page.locator("[data-testid=stSidebar] [role=radio]").nth(place).dispatch_event("click")
+        wait_for(page, "name => new URLSearchParams(location.search).get('view') === name", name)
+        expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
+        expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(charts, timeout=WAIT_MS)
+        wait_for(page, f"floor => ({SMALL_TEXT})(floor).length === 0", FLOOR_PX[width])
+        assert page.evaluate(HIDDEN)[0] == 0, f"{name}: nothing lies beside the image"
+        for chart in page.locator("[data-testid=stVegaLiteChart] svg").all():
+            assert 0.9 * width < chart.bounding_box()["width"] <= width
+    page.locator("[data-testid=stSidebar] [role=radio]").first.dispatch_event("click")
+    expect(page.locator(".bp-caption")).to_be_visible(timeout=WAIT_MS)
+
+
 @pytest.mark.parametrize("width", [1440, 1920])
 def test_a_room_reads_everything_from_five_metres(open_page, server, width):
     page = open_page("ko-KR")
@@ -149,6 +169,8 @@ def test_a_room_reads_everything_from_five_metres(open_page, server, width):
     expect(page.locator(".bs-past")).to_be_visible(timeout=WAIT_MS)
     press(page, "l")
     expect(page.locator(".bs-past")).to_have_count(0, timeout=WAIT_MS)
+    if width == 1440:
+        reads_down(page, width)
     press(page, "b")
     expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
     expect(page.locator("[data-testid=stSidebar]")).to_be_visible(timeout=WAIT_MS)

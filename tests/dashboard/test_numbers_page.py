@@ -74,6 +74,13 @@ def test_tables_are_chosen_and_filtered_by_words(running):
         assert not at.exception
 
 
+def test_for_a_room_there_are_no_tables_to_sort(running):
+    at = page(view="numbers", projector="1")
+    assert not at.exception
+    assert len(at.get("vega_lite_chart")) == 2
+    assert not at.dataframe
+
+
 @pytest.mark.parametrize("scale", [LOG, EVEN])
 def test_curves_rise_to_the_end_of_the_axis_and_each_epoch_has_its_name(running, scale):
     epochs = shown(summary(running))

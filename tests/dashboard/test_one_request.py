@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import replace
@@ -9,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from dashboard import engine
+from dashboard import engine, location
 from dashboard.arrow import decode
 from dashboard.charts.theme import THEMES
 from dashboard.hub import Hub
@@ -201,6 +202,66 @@ def test_the_page_finds_ended_requests_says_who_is_unknown_and_speaks_korean(cli
     unknown = page(view="request", request="<b>nobody</b>")
     assert not unknown.exception
     assert "&lt;b&gt;nobody&lt;/b&gt;" in html(unknown)
+
+
+def shown(at):
+    """Whose life is drawn, by its alternative text."""
+    return next(e.proto.alt for e in at.get("vega_lite_chart")).removeprefix("life of ").partition(":")[0]
+
+
+def named(at):
+    """The request in the address; "" for none. The test's browser holds a text or a list of one."""
+    return "".join(at.query_params.get("request", ""))
+
+
+def go(at, name):
+    next(c for c in at.segmented_control if c.key.startswith("page")).set_value(name).run()
+
+
+def test_the_address_names_the_request_that_shows_before_anybody_chose_one(client):
+    client.run(5)
+    at = page(view="request")
+    name = shown(at)
+    assert named(at) == name
+    client.run(25)
+    assert shown(page(view="request")) != name, "a newcomer without it is shown another one"
+    assert shown(at.run()) == name
+    assert shown(page(view="request", request=name)) == name
+    go(at, "live")
+    assert named(at) == ""
+    assert next(box for box in at.selectbox if box.key.startswith("chosen")).value is None, "nobody is dimmed"
+    go(at, "request")
+    assert shown(at) == named(at) == name
+
+
+def test_going_back_to_the_page_without_a_request_leaves_the_address_so_that_one_can_go_further_back(
+    client, monkeypatch
+):
+    client.run(5)
+    at = page(view="request")
+    name = shown(at)
+    at.selectbox(key="chosen").set_value("r3" if name != "r3" else "r0").run()
+    del at.query_params["request"]
+    monkeypatch.setattr(location, "is_navigation", lambda: True)
+    assert shown(at.run()) == name
+    monkeypatch.setattr(location, "is_navigation", lambda: False)
+    at.run()
+    assert named(at) == ""
+    next(b for b in at.selectbox if b.key.startswith("chosen")).set_value("r1").run()
+    assert named(at) == "r1"
+
+
+def test_for_a_room_the_page_has_three_numbers_and_the_longest_gaps_in_large(client):
+    client.run(30)
+    desk, room = page(view="request", request="r1"), page(view="request", request="r1", projector="1")
+    assert not room.exception
+    assert (html(desk).count('class="bs-tile"'), html(room).count('class="bs-tile"')) == (5, 3)
+    assert (len(desk.dataframe), len(room.dataframe)) == (1, 0)
+    longest = list(desk.dataframe[0].value["who was in the way"][:3])
+    told = html(room).split("The longest gaps between its tokens")[1].split("</table>")[0]
+    assert re.findall(r"<td>([^<]*)</td></tr>", told) == longest
+    drawn = json.loads(room.get("vega_lite_chart")[0].proto.spec)
+    assert drawn["usermeta"]["embedOptions"]["renderer"] == "svg", "sharp when it is zoomed"
 
 
 def test_hostile_text_stays_text(client):
