@@ -63,6 +63,7 @@ SENTENCES: Final = {
     "others_prefill": N_("{s} prefill of {who} ({tokens} tokens)"),
     "others_recompute": N_("{s} recompute of {who} ({tokens} tokens)"),
     "others_decode": N_("{s} decodes of {n} others"),
+    "others_decode 1": N_("{s} decodes of 1 other"),
     "padding": N_("{s} padding of the static batch"),
     "swap": N_("{s} copying blocks of {who}"),
     "overhead": N_("{s} scheduling, inputs, sampling, publishing"),
@@ -100,6 +101,8 @@ def blamed(parts: Sequence[Part]) -> list[Blamed]:
 
 def _one(each: Blamed, t: Translate) -> str:
     key = "memory who" if each.cause == "memory" and each.request_id else each.cause
+    if each.cause == "others_decode" and each.num_requests == 1:
+        key = "others_decode 1"
     return t(
         SENTENCES[key],
         s=duration(each.length / 1e9),

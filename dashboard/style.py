@@ -44,7 +44,7 @@ def _strip(c: Theme) -> str:
 [data-testid="stMultiSelect"] span[title], [data-testid="stMultiSelect"] span[title] ~ * {{
   color: {c.background} !important; }}
 [data-testid="stSidebar"] [data-testid="stButtonGroup"] [aria-checked="false"] {{
-  border-color: color-mix(in srgb, {c.ink} 20%, transparent); }}
+  border-color: color-mix(in srgb, {c.ink} 20%, transparent) !important; }}
 .bs-strip {{ height: 64px; overflow: hidden; }}
 .bs-row {{ display: flex; gap: 14px; align-items: center; white-space: nowrap; overflow: hidden; height: 28px;
   font-size: 14px; }}
@@ -257,6 +257,7 @@ def _experiments(c: Theme) -> str:
 .bs-card pre {{ font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; background: {c.panel}; color: {c.ink};
   padding: 4px 8px; }}
 .bs-missing {{ color: {c.amber}; }}
+.bs-metrics td:nth-child(2), .bs-metrics td:nth-child(3) {{ white-space: nowrap; }}
 .bs-rosetta small {{ color: {c.muted}; }}
 .bs-rosetta td {{ white-space: nowrap; }} .bs-rosetta td:last-child {{ white-space: normal; }}"""
 

@@ -115,7 +115,7 @@ def all_metrics(comparison: Comparison, t: Translate, language: str) -> str:
     head = [esc(each) for each in (
         t("number"), comparison.a.label, comparison.b.label, t("change, interval of 95 %"), t("samples a run"),
     )]  # fmt: skip
-    return table(head, body, "")
+    return f'<div class="bs-metrics">{table(head, body, "")}</div>'
 
 
 def outcomes(comparison: Comparison, t: Translate) -> str:

@@ -58,7 +58,7 @@ def lives_of(client: FakeClient) -> LifeBook:
 
 
 def test_every_cause_has_its_words_and_one_row_of_the_lane():
-    assert set(CAUSE_WORDS) == set(SENTENCES) - {"memory who"} == set(CAUSES)
+    assert set(CAUSE_WORDS) == set(SENTENCES) - {"memory who", "others_decode 1"} == set(CAUSES)
     assert sorted(cause for _, causes in GROUPS.values() for cause in causes) == sorted(CAUSES)
     assert tuple(STAGE_WORDS) == STAGES
 
@@ -136,6 +136,10 @@ def test_a_gap_is_told_by_its_longest_causes_and_the_rest_is_counted():
     assert (
         told == "5.0 ms own decode · 4.0 ms prefill of r1 (9 tokens) · 4.0 ms prefill of r2 (9 tokens) · 4.0 ms other"
     )
+    assert [gap_words([Part(0, 5_000_000, "others_decode", 1, "", 1, n)], EN) for n in (1, 2)] == [
+        "5.0 ms decodes of 1 other",
+        "5.0 ms decodes of 2 others",
+    ]
 
 
 def test_the_numbers_are_those_of_the_record(client):
