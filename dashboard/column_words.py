@@ -12,6 +12,7 @@ from typing import Final
 
 import pandas as pd
 
+from dashboard.epoch_tables import SHORT
 from dashboard.i18n import N_, Translate
 from dashboard.number_frames import filtered
 from dashboard.refusals import refusal_words
@@ -20,9 +21,6 @@ from dashboard.words import DEFER_SHORT
 
 PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|queue|e2e)_p(\d+)_ms")
 COUNT: Final = re.compile(r"(ttft|itl|tpot|queue|e2e)_n")
-METRIC: Final = {
-    "ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "queue": N_("Queue time"), "e2e": N_("End to end"),
-}  # fmt: skip
 LABELS: Final[Mapping[str, str]] = {
     "request_id": N_("request"), "epoch": N_("epoch"), "spans_epochs": N_("spanning"), "outcome": N_("outcome"),
     "reason": N_("reason"), "prompt_tokens": N_("prompt tokens"), "output_tokens": N_("output tokens"),
@@ -93,7 +91,7 @@ CODED: Final = ("outcome", "kind", "reason")
 
 
 def _metric(name: str, t: Translate) -> str:
-    return METRIC[name] if METRIC[name].isupper() else t(METRIC[name])
+    return SHORT[name] if SHORT[name].isupper() else t(SHORT[name])
 
 
 def head(column: str, t: Translate) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from dashboard.arrow import F32, I8, TEXT, rows
 from dashboard.epoch_rows import EpochSummary, Summary
 from dashboard.epochs import PURPOSES
-from dashboard.i18n import Translate
+from dashboard.i18n import N_, Translate
 from dashboard.samples import Spread
 from dashboard.spread_axis import Axis, axis_of, on_axis, share_at, short_ms
 from dashboard.values import told
@@ -22,6 +22,8 @@ LABEL_AT: Final = (45, 60, 72, 82, 30)
 """Where on its curve the name of each epoch stands, in percent: names of like curves do not lie upon each other."""
 NAME_END: Final = 0.96
 """No name stands nearer to the end of the axis than this share of it: it would reach out of the chart."""
+SHORT: Final = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "queue": N_("Queue time"), "e2e": N_("End to end")}
+"""What is measured, in a word or two."""
 SHARES, TOKENS = "shares", "tokens"
 
 
@@ -60,7 +62,7 @@ def spread_data(
     """curves: x place on the axis, q percent, e place of the epoch (0 = the newest), v milliseconds. names: where each
     curve's name stands. notes: what lies beyond the axis, a line an epoch, i counted from below.
 
-    frame: hi = end of the axis. ticks, guides: rules with their labels. scale: LOG or EVEN of ``spread_axis``.
+    frame: hi = end of the axis, t what is measured. ticks, guides: rules with their labels. scale: LOG or EVEN.
     """
     spreads = [epoch.spreads[metric, whole_only] for epoch in epochs]
     axis = axis_of(spreads, scale)
@@ -77,7 +79,7 @@ def spread_data(
         "curves": rows({"x": F32, "q": F32, "e": I8, "v": F32}, curves),
         "names": rows({"x": F32, "q": F32, "e": I8, "t": TEXT}, names),
         "notes": rows({"i": I8, "t": TEXT}, list(enumerate(notes))),
-        "frame": rows({"hi": F32}, [(axis.length,)]),
+        "frame": rows({"hi": F32, "t": TEXT}, [(axis.length, t(SHORT[metric]))]),
         "ticks": rows({"x": F32, "t": TEXT}, axis.ticks()),
         "guides": rows({"q": F32, "t": TEXT}, [(q, "" if q == 95 else f"{q}%") for q in GUIDES]),
     }

@@ -16,6 +16,7 @@ from dashboard.i18n import N_, Translate
 
 CURVE_HEIGHT: Final = 196
 AXIS_HEIGHT: Final = 16
+KEY_HEIGHT: Final = 18
 NOTE_HEIGHT: Final = 15
 LEFT: Final = 40
 RIGHT: Final = 20
@@ -49,11 +50,9 @@ def _frame(left: int, right: int) -> Any:
     return base.encode(x=_quantitative("hi", scale), y={"value": 0}, y2={"value": 1})
 
 
-def _axis(theme: Theme, left: int, right: int) -> Any:
+def _axis_layers(theme: Theme, left: int, right: int) -> list[Any]:
     text = alt.Chart(data("ticks")).mark_text(fontSize=11, color=theme.muted, baseline="middle")
-    return alt.layer(_frame(left, right), text.encode(x=_quantitative("x"), y={"value": 8}, text="t:N")).properties(
-        height=AXIS_HEIGHT
-    )
+    return [_frame(left, right), text.encode(x=_quantitative("x"), y={"value": 8}, text="t:N")]
 
 
 def spread(theme: Theme, t: Translate) -> dict[str, Any]:
@@ -90,10 +89,13 @@ def spread(theme: Theme, t: Translate) -> dict[str, Any]:
         .encode(x=_quantitative("x"), y=_quantitative("q", up), text="t:N", color=raw("c"))
     )
     names = haloed(theme, base, align="left", dx=5, dy=6, fontSize=12)
-    layers = [grid, rules, left, *reversed(lines), points, *names, *_notes(theme)]
+    metric = alt.Chart(data("frame")).encode(x={"value": LEFT + 6}, y={"value": 16}, text="t:N")
+    said = haloed(theme, metric, align="left", baseline="middle", fontSize=12, color=theme.muted)
+    layers = [grid, rules, left, *reversed(lines), points, *names, *_notes(theme), *said]
     top = alt.layer(_frame(LEFT, RIGHT), *layers)
-    panels = [top.properties(height=CURVE_HEIGHT), _axis(theme, LEFT, RIGHT)]
-    spec: dict[str, Any] = alt.vconcat(*panels, spacing=2).resolve_scale(x="shared").to_dict(validate=False)
+    below = alt.layer(*_axis_layers(theme, LEFT, RIGHT)).properties(height=AXIS_HEIGHT)
+    both = alt.vconcat(top.properties(height=CURVE_HEIGHT), below, spacing=2)
+    spec: dict[str, Any] = both.resolve_scale(x="shared").to_dict(validate=False)
     return spec
 
 
@@ -112,7 +114,7 @@ def tokens(theme: Theme, t: Translate) -> dict[str, Any]:
     edges = ["transparent", "transparent", "transparent", theme.padding, theme.padding]
     on = [theme.on_prefill, theme.background, theme.background, theme.ink, theme.ink]
     words = [t(PURPOSE_WORDS[name]) for name in PURPOSES]
-    room = [round((sum(11 if c > "\u1100" else 6.5 for c in word) + 36) / BAR_PX, 3) for word in words]
+    room = [round((_wide(word) + 36) / BAR_PX, 3) for word in words]
     bars = (
         alt.Chart(data("bars"))
         .transform_calculate(
@@ -149,6 +151,27 @@ def tokens(theme: Theme, t: Translate) -> dict[str, Any]:
         totals.encode(x={"value": {"expr": "width-4"}}, y={"field": "mid", **pixels}, text="s:N"),
     ]  # fmt: skip
     top = alt.layer(*layers).properties(height=ROW_HEIGHT * SHOWN_EPOCHS)
-    both = alt.vconcat(top, _axis(theme, NAME_PX, TOTAL_PX), spacing=2).resolve_scale(x="shared")
-    spec: dict[str, Any] = both.to_dict(validate=False)
+    key = _key(theme, words, list(zip(fills, opacity, edges, strict=True)))
+    below = alt.layer(*_axis_layers(theme, NAME_PX, TOTAL_PX), *key).properties(height=AXIS_HEIGHT + KEY_HEIGHT)
+    spec: dict[str, Any] = alt.vconcat(top, below, spacing=2).resolve_scale(x="shared").to_dict(validate=False)
     return spec
+
+
+def _wide(word: str) -> float:
+    """Pixels of a word in 11 pixel letters, about."""
+    return sum(11 if c > "\u1100" else 6.5 for c in word)
+
+
+def _key(theme: Theme, words: list[str], looks: list[tuple[str, float, str]]) -> list[Any]:
+    """What each colour stands for, within the picture: a narrow part of a bar has no room for its word."""
+    layers, at, down = [], float(NAME_PX), {"value": AXIS_HEIGHT + KEY_HEIGHT / 2}
+    base = alt.Chart(data("frame"))
+    for word, (fill, opacity, edge) in zip(words, looks, strict=True):
+        square = base.mark_square(size=90, strokeWidth=1, fill=fill, fillOpacity=opacity, stroke=edge, opacity=1)
+        name = base.mark_text(align="left", fontSize=11, baseline="middle", color=theme.muted, text=word)
+        layers += [
+            square.encode(x={"value": at + 5}, y=down),
+            name.encode(x={"value": at + 14}, y=down),
+        ]
+        at += 14 + _wide(word) + 14
+    return layers

@@ -17,7 +17,7 @@ from dashboard.downloads import csv_button
 from dashboard.elements import guarded, title, trouble, vega
 from dashboard.engine import Engine
 from dashboard.epoch_rows import EpochSummary, Goodput, Summary, goodput
-from dashboard.epoch_tables import SHARES, TOKENS, shown, spread_data, tokens_data
+from dashboard.epoch_tables import SHARES, SHORT, TOKENS, shown, spread_data, tokens_data
 from dashboard.epochs import METRICS
 from dashboard.i18n import N_, Translate, translator
 from dashboard.number_frames import (
@@ -81,7 +81,7 @@ def _choose(t: Translate) -> tuple[str, bool]:
     with pick:
         metric = st.segmented_control(
             t("Number"), list(METRICS), key="numbers.metric", default="ttft", required=True, width="stretch",
-            format_func=lambda name: t(views.SHORT[name]), label_visibility="collapsed",
+            format_func=lambda name: t(SHORT[name]), label_visibility="collapsed",
             help=t("What is compared. Its formula stands under Definitions."),
         )  # fmt: skip
     with part:
@@ -113,7 +113,7 @@ def _spread(
                    "says how many lie beyond."),
         )  # fmt: skip
     data = spread_data(epochs, metric, t, whole_only=whole_only, scale=scale or LOG)
-    alt = t("distribution of {metric}, a curve an epoch", metric=t(views.SHORT[metric]))
+    alt = t("distribution of {metric}, a curve an epoch", metric=t(SHORT[metric]))
     guarded(lambda: vega(chart, data, alt), "spread")
 
 

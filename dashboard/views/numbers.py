@@ -8,7 +8,7 @@ from typing import Final
 from dashboard.charts.epochs import inks
 from dashboard.charts.theme import Theme
 from dashboard.epoch_rows import EpochSummary, Goodput, Summary
-from dashboard.epoch_tables import changes_words, labels
+from dashboard.epoch_tables import SHORT, changes_words, labels
 from dashboard.i18n import N_, Translate
 from dashboard.samples import CAPACITY, QUANTILES, needed
 from dashboard.views.markup import esc, table
@@ -20,7 +20,6 @@ TITLES: Final = {
     "queue": N_("Queue time"),
     "e2e": N_("End to end"),
 }
-SHORT: Final = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "queue": N_("Queue time"), "e2e": N_("End to end")}
 FORMULAS: Final = {
     "ttft": (
         "first token − arrival",

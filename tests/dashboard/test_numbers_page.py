@@ -117,6 +117,14 @@ def test_curves_of_epochs_differ_by_stroke_and_not_by_colour_alone(theme):
     assert len(set(strokes)) == len(strokes) == 5
 
 
+def test_a_picture_of_the_bars_says_what_each_colour_stands_for_and_one_of_curves_what_is_measured(running):
+    marks = [o["mark"] for o in objects(epoch_specs("dark", "ko")["tokens"]) if isinstance(o.get("mark"), dict)]
+    told = [m["text"] for m in marks if m.get("type") == "text" and "text" in m]
+    assert told == ["prefill", "decode", "재계산", "padding", "유휴 슬롯"]
+    tables = spread_data(shown(summary(running)), "queue", translator("ko"), whole_only=False, scale=LOG)
+    assert decode(tables["frame"])["t"] == ["대기 시간"]
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_a_saved_picture_has_the_background_it_was_drawn_for(theme):
     spec = epoch_specs(theme, "en")["spread"]
