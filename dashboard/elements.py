@@ -43,8 +43,10 @@ def title(text: str, more: str = "") -> str:
     return f'<div class="bs-title">{esc(text)} <span>{esc(more)}</span></div>'
 
 
-def vega(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None:
+def vega(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str, **listening: Any) -> None:
     """A chart whose specification stays, with the data of this tick.
+
+    listening: for a chart that hears clicks, Streamlit's key, on_select and selection_mode.
 
     In projector mode, where the style sheet zooms it, it is drawn as SVG, which stays sharp.
 
@@ -56,7 +58,8 @@ def vega(spec: Mapping[str, Any], data: Mapping[str, bytes], alt: str) -> None:
         meta["turn"] = turn
     if st.session_state.get(PROJECTOR):
         meta["embedOptions"] = {**meta.get("embedOptions", {}), "renderer": "svg"}
-    st.vega_lite_chart(spec={**spec, "usermeta": meta, "datasets": dict(data)}, width="stretch", theme=None, alt=alt)
+    whole = {**spec, "usermeta": meta, "datasets": dict(data)}
+    st.vega_lite_chart(spec=whole, width="stretch", theme=None, alt=alt, **listening)
 
 
 def _turn(name: str, shown: int) -> int:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import choice, moment, past
 from dashboard.charts.strip import JUMP
+from dashboard.elements import vega
 from dashboard.engine import Engine
 from dashboard.frame import Frame
 from dashboard.i18n import N_, Translate
@@ -45,15 +46,7 @@ def scrubber(running: Engine, spec: Mapping[str, Any], shown: Frame, newest: Fra
 def _strip(running: Engine, spec: Mapping[str, Any], shown: Frame, t: Translate) -> None:
     at = moment.looking()
     tables = {**at.strip, "thumb": thumb_table(shown)} if at else running.hub.strip()
-    st.vega_lite_chart(
-        spec={**spec, "datasets": dict(tables)},
-        width="stretch",
-        theme=None,
-        key=STRIP,
-        on_select=lambda: _clicked(running),
-        selection_mode=JUMP,
-        alt=t("kept history"),
-    )
+    vega(spec, tables, t("kept history"), key=STRIP, on_select=lambda: _clicked(running), selection_mode=JUMP)
 
 
 def _clicked(running: Engine) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from dashboard import elements
 from dashboard.elements import STAGGER, UPDATES_A_VIEW
 
 
@@ -43,3 +45,8 @@ def test_a_chart_is_put_up_anew_after_so_many_new_data_and_never_together_with_a
     assert anew["a"] == [UPDATES_A_VIEW, 2 * UPDATES_A_VIEW]
     assert anew["b"] == [UPDATES_A_VIEW + STAGGER, 2 * UPDATES_A_VIEW + STAGGER]
     assert anew["c"] == []
+
+
+def test_no_chart_is_drawn_past_the_one_place_that_lets_go_of_what_it_holds():
+    sources = Path(elements.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "vega_lite_chart(" in path.read_text(encoding="utf-8")] == ["elements.py"]
