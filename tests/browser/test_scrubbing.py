@@ -46,6 +46,7 @@ def test_the_past_is_shown_step_by_step_while_the_engine_goes_on_and_its_link_op
     for i in range(1, 4):
         press(page, "Shift+ArrowLeft")
         wait_for(page, AT, first - 1 - 10 * i)
+        wait_for(page, "n => location.search.includes(`step=${n}&`)", first - 1 - 10 * i)  # the page shows it first
     wait_for(page, f"old => ({PICTURES})()[{LANES}] !== old[{LANES}]", drawn)
     assert page.evaluate(KEPT_NODES) == CHARTS
     ahead = page.locator("#bs-strip").inner_text()  # how far the engine is by now
