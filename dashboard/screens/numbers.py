@@ -168,7 +168,7 @@ def tables(language: str) -> None:
         ) or "requests"  # fmt: skip
     with search:
         text = st.text_input(
-            t("Filter"), key="numbers.filter", placeholder=t("Filter: words that a row must have"), max_chars=200,
+            t("Filter"), key="numbers.filter", placeholder=t("Filter rows by words"), max_chars=200,
             label_visibility="collapsed", help=t("Rows that have every one of these words, in any column."),
         )  # fmt: skip
     with again:

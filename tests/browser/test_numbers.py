@@ -70,7 +70,7 @@ def test_two_policies_side_by_side_and_their_tables_as_files(open_page, server):
     requests = lines_of(saved(page, page.get_by_role("button", name="Table as CSV").click))
     assert requests
     assert {"request_id", "ttft_ms", "tpot_ms", "epoch"} <= requests[0].keys()
-    page.get_by_placeholder("Filter: words").fill("nothing has this word")
+    page.get_by_placeholder("Filter rows by words").fill("nothing has this word")
     page.keyboard.press("Enter")
     expect(page.get_by_text("0 rows")).to_be_visible()
     curves = lines_of(saved(page, page.get_by_role("button", name="Curves as CSV").click))
