@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import WAIT_MS
+from tests.browser.conftest import WAIT_MS, settles
 
 pytestmark = pytest.mark.browser
 
@@ -14,6 +14,12 @@ MARKUP = (
 )
 OVERRIDE = "\u202e\u2066desrever\u200b\u200d\ufeff"
 LONG = "W" * 700
+IN_PLACE = """() => {
+  const box = name => document.querySelector(name)?.getBoundingClientRect() ?? {};
+  const [prompt, strip] = ['.bs-prompt', '#bs-strip'].map(box);
+  return [0 < prompt.width && prompt.right <= 1440, 0 < strip.height && strip.height < 100];
+}"""
+"""The prompt does not reach out of the page, and the strip stays low."""
 HOSTILE = f"{MARKUP} {OVERRIDE} $x^2$ :material/home: **bold** {LONG}"
 
 
@@ -33,11 +39,9 @@ def test_a_hostile_prompt_runs_nothing_and_breaks_no_line(open_page):
     assert not set(text) & set("\u202e\u2066\u200b\u200d\ufeff")
     page.wait_for_timeout(1000)
     assert alarms == []
-    assert page.locator("img[src=x]").count() == 0
-    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
-    box, strip = shown.bounding_box(), page.locator("#bs-strip").bounding_box()
-    assert box["x"] + box["width"] <= 1440
-    assert strip["height"] < 100
+    expect(page.locator("img[src=x]")).to_have_count(0, timeout=WAIT_MS)
+    settles(page, "() => document.documentElement.scrollWidth <= window.innerWidth", True)
+    settles(page, IN_PLACE, [True, True])
 
 
 @pytest.mark.parametrize("name", ["lang", "view", "request", "step", "run", "projector"])

@@ -35,6 +35,9 @@ HIDDEN = """() => {
 }"""
 
 
+NARROW = """() => [...document.querySelectorAll('[data-testid=stVegaLiteChart] svg')]
+  .map(svg => svg.getBoundingClientRect().width / innerWidth).filter(share => share < 0.9 || share > 1)"""
+"""Charts that do not fill the width, or are wider."""
 READ_DOWN = (("request", 1), ("numbers", 2), ("experiments", 0))
 """Pages that are read by going down them, and their charts while no experiment was made."""
 
@@ -128,10 +131,9 @@ def reads_down(page, width: int) -> None:
         wait_for(page, "name => new URLSearchParams(location.search).get('view') === name", name)
         expect(page.locator(".bp-caption")).to_have_count(0, timeout=WAIT_MS)
         expect(page.locator("[data-testid=stVegaLiteChart] svg")).to_have_count(charts, timeout=WAIT_MS)
-        wait_for(page, f"floor => ({SMALL_TEXT})(floor).length === 0", FLOOR_PX[width])
-        assert page.evaluate(HIDDEN)[0] == 0, f"{name}: nothing lies beside the image"
-        for chart in page.locator("[data-testid=stVegaLiteChart] svg").all():
-            assert 0.9 * width < chart.bounding_box()["width"] <= width
+        settles(page, SMALL_TEXT, [], FLOOR_PX[width])
+        settles(page, f"() => ({HIDDEN})()[0]", 0)
+        settles(page, NARROW, [])
     page.locator("[data-testid=stSidebar] [role=radio]").first.dispatch_event("click")
     expect(page.locator(".bp-caption")).to_be_visible(timeout=WAIT_MS)
 
