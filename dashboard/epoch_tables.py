@@ -10,7 +10,7 @@ from dashboard.arrow import F32, I8, TEXT, rows
 from dashboard.epoch_rows import EpochSummary, Summary
 from dashboard.epochs import PURPOSES
 from dashboard.i18n import N_, Translate
-from dashboard.samples import Spread
+from dashboard.samples import ROUND, Spread
 from dashboard.spread_axis import Axis, axis_of, on_axis, share_at, short_ms
 from dashboard.values import told
 
@@ -53,7 +53,7 @@ def ceiling(value: float) -> float:
     size = 1e-6
     while size * 10 < value:
         size *= 10
-    return next(size * f for f in (1, 1.5, 2, 3, 5, 7, 10) if size * f >= value * (1 - 1e-9))
+    return next(size * f for f in (*ROUND, 10) if size * f >= value * (1 - 1e-9))
 
 
 def spread_data(

@@ -16,7 +16,9 @@ from dashboard.figures import percentile
 CAPACITY: Final = 2_000
 QUANTILES: Final = (50, 90, 95, 99)
 CURVE_POINTS: Final = 101
-EDGES: Final = tuple(float(f"{f}e{p}") for p in range(-3, 8) for f in (1, 1.5, 2, 3, 5, 7))
+ROUND: Final = (1, 1.5, 2, 3, 5, 7)
+"""Times a power of ten: where an axis can end."""
+EDGES: Final = tuple(float(f"{f}e{p}") for p in range(-3, 8) for f in ROUND)
 """Milliseconds at which an axis can end. How many samples lie beyond each is counted as they come, so that it is told
 exactly, of all samples and not of those that are kept."""
 
