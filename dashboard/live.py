@@ -32,7 +32,7 @@ from dashboard.why_panel import why_panel
 from dashboard.words import engine_words
 from model_runner.client import RunnerClient
 from model_runner.views import ClientState
-from scheduler import SchedulerPolicy, StepSnapshot
+from scheduler import SchedulerPolicy
 
 TICK_S: Final = 0.25
 REST_S: Final = 1.0
@@ -208,10 +208,6 @@ def _choose(frame: Frame | None, t: Translate) -> None:
     )
 
 
-def _last(frame: Frame) -> StepSnapshot | None:
-    return frame.recent[0] if frame.recent else None
-
-
 def _loading(state: ClientState, t: Translate) -> None:
     if state.phase in status.TOLD:
         return
@@ -251,7 +247,7 @@ def _side(client: RunnerClient, frame: Frame, newest: Frame, theme: Theme, t: Tr
     names = [t("Last iteration"), t("Why"), t("Preemptions"), *([t("Your request")] if has_controls else [])]
     happened, reasons, evicted, *own = st.tabs(names)
     with happened:
-        guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t, _last(frame))), "decision")
+        guarded(lambda: st.html(step.decision(frame.snapshot, frame.marks, theme, t, frame.ran)), "decision")
         events = step.events(frame.recent, frame.marks, theme, t)
         guarded(lambda: st.html(scroll(events, PANEL_HEIGHT, grows=True)), "events")
     with reasons:

@@ -63,7 +63,7 @@ def pictures(
     language, theme_name = look
     data, wanted = with_selection(frame, ""), shown_charts(scene, is_room=is_room)
     if "dictionary" in wanted:
-        st.html(step.decision(frame.snapshot, frame.marks, THEMES[theme_name], t, *frame.recent[:1]))
+        st.html(step.decision(frame.snapshot, frame.marks, THEMES[theme_name], t, frame.ran))
     drawn = panels(theme_name, language, wanted, is_room=is_room)
     if drawn is not None:
         near = panels_data(drawn, frame, data["time"], marks, is_room=is_room)

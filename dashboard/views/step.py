@@ -17,15 +17,13 @@ from scheduler import StepEvent, StepSnapshot
 
 
 def decision(
-    snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t: Translate, last: StepSnapshot | None = None
+    snapshot: EngineSnapshot, marks: Mapping[str, int], theme: Theme, t: Translate, ran: StepSnapshot | None = None
 ) -> str:
     """``{request_id: num_tokens}`` of the step, with letters and kinds.
 
-    last: the newest step that ran. It is shown where ``snapshot`` came without one, as it does while the engine is held
-    or idle: that one repeats the number of the last step and plans nothing.
+    ran: the step that is shown, where it is not that of ``snapshot`` (see ``Frame.ran``).
     """
-    is_between = snapshot.heartbeat and last is not None
-    step = last if is_between and last is not None else snapshot.step
+    step = ran or snapshot.step
     parts = []
     for request_id in dict.fromkeys((*step.num_scheduled_tokens, *step.num_padding_tokens)):
         tokens = step.num_scheduled_tokens.get(request_id, 0)
@@ -42,7 +40,7 @@ def decision(
         "budget": f"{step.policy.max_num_batched_tokens:,}",
     }
     head = t("iteration {step}: {total} of {budget} tokens", **values)
-    if not is_between:
+    if step is snapshot.step:
         head = t("iteration {step}: {total} of {budget} tokens, {ms} ms", **values, ms=f"{1000 * snapshot.step_s:.0f}")
     body = ", ".join(parts) if parts else f'<span class="bs-quiet">{esc(t("nothing was scheduled"))}</span>'
     return f'<div class="bs-dict"><div class="bs-head">{esc(head)}</div><code>{{{body}}}</code></div>'
